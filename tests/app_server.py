@@ -46,11 +46,11 @@ class RunningApp:
 
 @contextmanager
 def running_app(temporary: Path, *arguments: str) -> Iterator[RunningApp]:
-    """With `temporary` as the place of temporary files."""
+    """With `temporary` as the place of temporary files, on one core: a fit that is to go on does so on any machine."""
     for needed in ("starlette", "uvicorn", "jinja2", "python_multipart"):
         pytest.importorskip(needed, reason="needs pip install 'invariant-prediction[app]'")
     command = [sys.executable, "-m", "invariance", "app", "--no-browser", *arguments]
-    env = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    env = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1", "LOKY_MAX_CPU_COUNT": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     assert process.stdout is not None
     lines = []

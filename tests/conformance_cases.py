@@ -24,6 +24,7 @@ from invariance.inference.base import Target
 from invariance.models.base import BoundModel, Family
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.priors import Prior
+from regression_cases import AtEffects
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ MODELS: dict[str, Family] = {
     "random deviations": LinearGaussian(deviations="random"),
     "bayesian gaussian": BayesianLinearGaussian(),
     "additive": Additive(knots=4),
+    "compiled logistic, effects": AtEffects(Logistic()),
+    "unit noise, effects": AtEffects(UnitNoise()),
 }
 PRIORS: dict[str, Prior] = {
     "uniform": UniformPrior(),

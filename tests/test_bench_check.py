@@ -1,15 +1,18 @@
 """The gate of speed: what it makes of ratios, which here are made up. No time is measured."""
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from invariance import LinearGaussian, Logistic, MultiEnvironmentData
+from invariance import LinearGaussian, Logistic, MultiEnvironmentData, Variational
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -62,6 +65,12 @@ def test_a_fall_has_a_name_and_an_exit_code(
     assert "skipped: one core" in said
 
 
+def test_without_a_floor_it_is_three_quarters(check: ModuleType, scripted: Callable) -> None:
+    for ratios, code in (([7.5], 0), ([7.4] * 3, 1)):
+        scripted({"one": ratios}, one=10.0)
+        assert check.main([]) == code
+
+
 def test_an_operation_without_a_committed_ratio_fails(check: ModuleType, scripted: Callable) -> None:
     scripted({"new": [10.0]})
     assert check.main([]) == 1
@@ -85,12 +94,111 @@ def test_every_operation_has_a_committed_ratio(check: ModuleType) -> None:
     assert set(check.committed()) <= set(check.ENTRIES)
 
 
-def test_a_ratio_is_of_the_best_of_each_for_the_same_work(check: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("workers", "clock"), [(0, "perf_counter"), (1, "process_time"), (4, "perf_counter")])
+def test_a_ratio_is_of_the_best_of_each_for_the_same_work(
+    check: ModuleType, monkeypatch: pytest.MonkeyPatch, workers: int, clock: str
+) -> None:
+    """By processor time, but where several cores or a device work."""
     seconds = {"ours": [4.0, 2.0, 3.0], "plain": [9.0, 8.0, 6.0]}
+    clocks = []
+
+    def of_a_call(call: Callable[[], str], now: Callable[[], float]) -> float:
+        clocks.append(now)
+        return seconds[call()].pop(0)
+
     monkeypatch.setattr(check, "PATIENCE", 0.0)
-    monkeypatch.setattr(check, "seconds_of_a_call", lambda call, clock: seconds[call()].pop(0))
-    pair = check.Pair(lambda: "ours", lambda: "plain", share=0.1, workers=4)
-    assert check.measured(pair) == pytest.approx(6.0 / 0.1 / 2.0 / 4)
+    monkeypatch.setattr(check, "seconds_of_a_call", of_a_call)
+    pair = check.Pair(lambda: "ours", lambda: "plain", share=0.1, workers=workers)
+    assert check.measured(pair) == pytest.approx(6.0 / 0.1 / 2.0 / max(workers, 1))
+    assert set(clocks) == {getattr(time, clock)}
+
+
+def test_a_round_counts_its_shortest_call(check: ModuleType) -> None:
+    now = iter([0.0, 0.07, 1.0, 1.02, 2.0, 2.05])
+    assert check.seconds_of_a_call(int, lambda: next(now)) == pytest.approx(0.02)
+    assert next(now, None) is None
+
+
+def test_one_worker_holds_blas_to_one_thread_and_many_find_it_as_it_is(check: ModuleType) -> None:
+    threads = []
+
+    def count() -> None:
+        threads.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+
+    with threadpool_limits(2, user_api="blas"):
+        for workers in (1, 2):
+            check.run(check.Pair(count, int, workers=workers), lambda measure: 1.0)
+    assert threads == [{1}, {2}]
+
+
+class Entries(NamedTuple):
+    """worlds: small ones; cores: for how many workers each walk was made"""
+
+    worlds: Any
+    cores: list[int]
+
+
+@pytest.fixture
+def small(check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entries:
+    """With 8 features in place of 24."""
+    cores, walk = [], check.walk
+    write_rows = partial(sys.modules["revisions"].write_rows, n=800, p=3)
+    monkeypatch.setattr(sys.modules["revisions"], "write_rows", write_rows)
+    for name, width in (("NARROW", 3), ("MIDDLE", 4), ("WIDE", 8)):
+        monkeypatch.setattr(check, name, width)
+    monkeypatch.setattr(check, "walk", lambda data, n_jobs=1: cores.append(n_jobs) or walk(data, n_jobs))
+    monkeypatch.setattr(check, "n_workers", lambda n_jobs: 3)
+    return Entries(check.Worlds(tmp_path), cores)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_both_sides_score_the_same_subsets_but_for_the_share(check: ModuleType, small: Entries) -> None:
+    for name in ("exact, one core", "logistic", "random deviations"):
+        pair = check.ENTRIES[name](small.worlds)
+        ours = pair.ours()
+        posterior = getattr(ours, "posterior_", ours)
+        assert posterior.n_subsets == len(pair.plain()) / pair.share, name
+        assert pair.workers == 1
+    assert ours.deviations == "random"
+    assert ours.select == "mode"
+
+
+def test_fits_are_compared_with_those_of_the_mode(check: ModuleType, small: Entries) -> None:
+    for width in (check.NARROW, check.MIDDLE):
+        world = f"{width}, {'paper' if width == check.NARROW else 'alike'}"
+        pair = small.worlds.default_over_mode(world)
+        ours, plain = pair.ours(), pair.plain()
+        assert (ours.select, plain.select) == ("predictive", "mode")
+        assert ours.n_features_in_ == plain.n_features_in_ == width
+        assert (pair.share, pair.workers) == (1.0, 1)
+
+
+def test_all_cores_are_compared_with_one(check: ModuleType, small: Entries) -> None:
+    pair = check.ENTRIES["exact, all cores: share of each core"](small.worlds)
+    assert small.cores == [3, 1]
+    assert pair.workers == 3
+    assert pair.ours().n_subsets == pair.plain().n_subsets == 2**check.WIDE
+
+
+def test_moments_of_rows_are_those_of_the_plain_way(check: ModuleType, small: Entries) -> None:
+    pair = check.ENTRIES["rows of a file"](small.worlds)
+    moments, plain = pair.ours(), pair.plain()
+    assert (len(plain), pair.share) == (8, 1.0)
+    for label, covariance in zip("abcdefgh", plain, strict=True):
+        e = moments.environments.index(label)
+        np.testing.assert_allclose(moments.scatter[e] / (moments.counts[e] - 1), covariance, rtol=1e-9)
+
+
+def test_ascents_are_compared_by_iterations(check: ModuleType, small: Entries) -> None:
+    """As many pairs of draws in both."""
+    pair, engine = check.ENTRIES["variational"](small.worlds), Variational()
+    assert pair.ours.keywords["engine"] == "vi"
+    assert pair.share == pair.plain.args[1] / (engine.iterations * len(engine.starts))
+    assert len(pair.plain()) == 50
+    pair = check.ENTRIES["one target of a sweep"](small.worlds)
+    engine = pair.ours.args[1].engine
+    assert pair.share == pair.plain.args[1] / engine.iterations
+    assert (pair.plain.args[2], len(pair.ours.keywords["outcomes"])) == (engine.pairs, 1)
 
 
 def test_the_plain_ways_do_the_same_work(check: ModuleType) -> None:

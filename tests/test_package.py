@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -73,6 +74,19 @@ for kind in ("cache_misses", "cache_hits"):
 
 
 @pytest.mark.integration
+@pytest.mark.integration
+def test_sizes_of_files_need_no_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("src/invariance", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "src/invariance/__init__.py").write_text("import what_is_not_installed\n")
+    monkeypatch.setattr(sys, "argv", ["size.py", str(tmp_path)])
+    with pytest.raises(SystemExit, match="No module named 'what_is_not_installed'"):
+        runpy.run_path("scripts/size.py", run_name="__main__")
+    assert "package, syntax nodes                                      3\n" in capsys.readouterr().out
+
+
 def test_no_generated_example_has_a_deadline() -> None:
     assert settings.default.deadline is None
 

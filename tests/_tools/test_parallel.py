@@ -6,10 +6,10 @@ import os
 import re
 import signal
 import socket
-import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -210,11 +210,26 @@ def test_blas_has_one_thread_while_anybody_is_inside(monkeypatch: pytest.MonkeyP
         assert blas_threads() == {2}
 
 
-def test_threads_of_a_thread_share_its_part_of_the_processors() -> None:
-    """Eight workers on two items: each item may have four; on many items one."""
+@pytest.mark.parametrize(
+    ("outer", "expected"),
+    [(range(2), [4, 4]), (range(3), [2, 2, 2]), (range(20), [1] * 20), ((item for item in range(2)), [1, 1])],
+)
+def test_threads_of_a_thread_share_its_part_of_the_processors(
+    monkeypatch: pytest.MonkeyPatch, outer: Iterable[int], expected: list[int]
+) -> None:
+    """Eight workers on a few items: each item may start its share of them; on many items, or unknown ones, none."""
+    pools = []
 
-    def inside(_: int) -> int:
-        return len(set(parallel.ordered_map(lambda _: (time.sleep(0.02), threading.get_ident())[1], range(16), 8)))
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, max_workers: int, **how: Any) -> None:
+            pools.append(max_workers)
+            super().__init__(max_workers, **how)
 
-    assert max(parallel.ordered_map(inside, range(2), 8)) <= 4
-    assert list(parallel.ordered_map(inside, range(20), 8)) == [1] * 20
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Pool)
+
+    def inside(_: int) -> list[int]:
+        return list(parallel.ordered_map(lambda item: item, range(16), 8))
+
+    assert list(parallel.ordered_map(inside, outer, 8)) == [list(range(16))] * len(expected)
+    # One worker needs no pool.
+    assert pools == [8, *(size for size in expected if size > 1)]

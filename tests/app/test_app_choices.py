@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 pytest.importorskip("starlette", reason="needs pip install 'invariant-prediction[app]'")
 
 from invariance import InclusionPrior, Tolerance
+from invariance._tools.names import Baseline
 from invariance.app.choices import (
+    BASELINES,
     OF_PREDICTION,
     Fields,
     changed,
@@ -53,6 +55,7 @@ def test_choices_are_the_options_of_fit() -> None:
     given = {"family": "gaussian", "prior": "inclusion(0.1)", "max_size": "2", "engine": "exact", "select": "mode"}
     given |= {
         "deviations": "random",
+        "baseline": "shared",
         "strict": "on",
         "missing": "drop",
         "min_rows": "7",
@@ -66,9 +69,26 @@ def test_choices_are_the_options_of_fit() -> None:
     model = found.bip()
     assert (model.family, model.engine, model.select) == ("linear_gaussian", "exact", "mode")
     assert (model.prior, model.tolerance) == (InclusionPrior(0.1, max_size=2), Tolerance.strict())
-    assert (model.n_jobs, model.random_state, model.deviations) == (-1, 3, "random")
+    assert (model.n_jobs, model.random_state) == (-1, 3)
+    assert (model.deviations, model.baseline) == ("random", "shared")
     usual = chosen(*ticks(0), ("prior", ""), ("max_size", ""))
     assert usual == FitOptions(outcome="y", environment="site", features="a")
+
+
+@pytest.mark.parametrize("baseline", get_args(Baseline))
+def test_baselines_are_chosen_and_advised_in_plain_words(baseline: str) -> None:
+    assert chosen(*ticks(0), ("baseline", baseline)).bip().baseline == baseline
+    (button,) = said(Message("none fits", use(baseline=baseline))).buttons
+    assert button.text.startswith("Baselines of environments: ")
+    assert BASELINES[baseline].startswith(button.text.partition(": ")[2])
+    assert not {"shared", "auto"} & set(re.findall(r"\w+", button.text))
+
+
+def test_free_baselines_and_a_rule_by_probability_are_refused_with_buttons() -> None:
+    with pytest.raises(SettingError) as refused:
+        chosen(*ticks(0), ("baseline", "free"), ("select", "mode")).bip()
+    texts = [button.text for button in said(refused.value.args[0]).buttons]
+    assert texts == ["How features are selected: predictive", "Baselines of environments: the same in all"]
 
 
 def test_what_is_left_open_is_asked_for() -> None:
@@ -105,6 +125,7 @@ SETTINGS: dict[str, Any] = {
     "prior": "beta-binomial",
     "engine": "tempering",
     "deviations": "auto",
+    "baseline": "shared",
     "select": "mode",
     "drop_environments": ["x", "y, z"],
     "merge_environments": {"x": ["x", "X"]},

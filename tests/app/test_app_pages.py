@@ -20,7 +20,8 @@ import app_server
 from app_server import notice, table_id
 from invariance.app import pages, security
 from invariance.app.session import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job, Session
-from invariance.data.findings import ColumnLook, DataCheck, Finding
+from invariance.data.findings import DataCheck
+from invariance.data.look import ColumnLook, Finding
 from invariance.data.outcomes import OutcomeKind
 from invariance.exceptions import Message, use
 
@@ -88,7 +89,9 @@ class Hand:
             (self.given["folder"] / name).write_text(
                 f"<body>{name} of {self.given['choices'].outcome}<script></script>"
             )
-        result = {"notes": ["a note <b>"], "warnings": ["a warning"], "selected": ("a",), "verdict": "alike"}
+        lines = ["Effects are the same.", "Baselines differ."]
+        result = {"notes": ["a note <b>"], "warnings": ["a warning", " ".join(lines)], "selected": ("a",)}
+        result |= {"verdict": "effects alike", "lines": lines, "level": "effects (and noise)"}
         self.job.end(DONE, result=result)
 
     def cancel(self) -> None:
@@ -201,6 +204,23 @@ def test_a_result_stays_what_it_was(client: Any) -> None:
     for name in ("report.html", "report"):
         assert client.get(name, params={"id": "x"}).status_code == 404
     assert notice(client.get("result", params={"id": "x"})) == pages.NO_RUN
+
+
+def test_a_result_tells_its_level_and_what_differs_once(client: Any) -> None:
+    run = fit(client, bring(client, "y,site,a"))
+    client.worker.finish()
+    page = client.get("result", params={"id": run}).text
+    assert "effects (and noise)" in page
+    assert [page.count(line) for line in ("Effects are the same.", "Baselines differ.")] == [1, 1]
+
+
+def test_baselines_that_are_chosen_stay_chosen(client: Any) -> None:
+    table = bring(client, "y,site,a")
+    page = client.post("choices", data={"table": table, **ROLES, "baseline": "free"}).text
+    assert re.search(r'<option value="free" selected>', page)
+    assert "<details open>" in page
+    fit(client, table, baseline="free")
+    assert client.worker.given["choices"].baseline == "free"
 
 
 def test_the_report_is_a_page_with_steps_that_lead_back(client: Any) -> None:

@@ -51,7 +51,7 @@ def written(client: httpx.Client, answer: httpx.Response, name: str) -> httpx.Re
 
 
 def start_endless_fit(client: httpx.Client) -> None:
-    """An hour of one core for 2^36 subsets, or minutes of many."""
+    """More than half an hour for 2^36 subsets."""
     columns = pd.DataFrame(np.random.default_rng(0).normal(size=(400, 37)))
     table = columns.assign(site=np.repeat(["a", "b", "c", "d"], 100))
     assert bring(client, table.to_csv(index=False)).status_code == 200

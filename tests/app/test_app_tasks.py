@@ -16,6 +16,7 @@ from invariance.cli.options import FitOptions
 from invariance.data.findings import DataCheck
 from invariance.exceptions import Message
 from patients import patients
+from shifted_sites import own_baselines
 
 PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}
 CASES: dict[str, dict[str, Any]] = {
@@ -45,6 +46,26 @@ def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, mon
     np.testing.assert_array_equal(script.posterior_.inclusion, page.posterior_.inclusion)
     script.save(tmp_path / "again.json")  # as the page did, which finds the price of invariance
     assert str(script.summary(20)) == str(page.summary(20))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_tells_its_level_and_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "PICTURES", {})
+    monkeypatch.setattr(BIP, "report", lambda *given, **more: None)
+    file = tmp_path / "table.csv"
+    own_baselines().to_frame().to_csv(file, index=False)
+    told = {}
+    for baseline in ("auto", "shared"):
+        choices = FitOptions(outcome="y", environment="site", baseline=baseline)
+        given = {"file": file, "name": file.name, "choices": choices, "folder": tmp_path}
+        told[baseline] = _answer("fit", given, lambda *_: None)
+        verdict = load(tmp_path / MODEL).verdict_
+        lines = list(filter(None, (verdict.effects, verdict.baseline, verdict.follows)))
+        assert told[baseline]["lines"] == lines
+        assert (" ".join(lines) in told[baseline]["warnings"]) == (baseline == "auto")  # the page tells it once
+    assert told["auto"]["level"].startswith("effects (")
+    assert told["auto"]["verdict"].endswith("baselines differ")
+    assert (told["shared"]["level"], len(told["shared"]["lines"])) == ("none", 2)
 
 
 # ---- what a table holds
@@ -109,7 +130,7 @@ def test_columns_that_are_no_features_cost_no_rows(tmp_path: Path) -> None:
     text = pd.DataFrame(rows).to_csv(index=False)
     before, after = (looked_at(tmp_path / "t.csv", text, exclude=exclude) for exclude in ([], ["a"]))
     assert ("missing", "a") in {(finding.code, finding.column) for finding in before.findings}
-    assert {(finding.code, finding.column) for finding in after.findings} == {("identifier", "note")}
+    assert {(finding.code, finding.column) for finding in after.findings} == {("identifier", "note"), ("skips", "a")}
 
 
 def test_one_bar_for_all_stages() -> None:

@@ -159,12 +159,15 @@ def test_notes_and_verdicts_of_a_method() -> None:
             warnings.warn("one of the columns is odd", DataWarning, stacklevel=2)
             return self
 
-    result = compare(EXAMPLE, {"BIP": Doubtful(), "ICP": ICP()})
-    verdict, none = (m["verdict"] for m in json.loads(result.to_json())["methods"])
-    assert "one of the columns is odd" in result.methods[0].notes
-    assert f"BIP: {verdict} {CAUSES}" in words(result)
-    assert none is None
-    assert result.plot().get_title(loc="left").startswith("BIP: ")
+    for settings, level in (({"baseline": "shared"}, "none"), ({}, "effects")):
+        result = compare(EXAMPLE, {"BIP": Doubtful(**settings), "ICP": ICP()})
+        bip, icp = json.loads(result.to_json())["methods"]
+        assert "one of the columns is odd" in result.methods[0].notes
+        assert f"BIP: {bip['verdict']}" in words(result)
+        assert (CAUSES in words(result)) == (level == "none")  # other baselines are what differs
+        assert (bip["level"], icp["level"], icp["verdict"]) == (level, None, None)
+        doubt = {"none": "BIP: the selected features are not", "effects": "BIP: baselines differ"}
+        assert result.plot().get_title(loc="left").startswith(doubt[level])
 
 
 def test_long_names_are_told_apart_within_80_columns() -> None:
@@ -235,7 +238,7 @@ def test_no_probability_of_another_posterior_stands_beside_a_selection() -> None
     rng = np.random.default_rng(0)
     site, X = np.repeat(np.arange(4), 100), rng.normal(size=(400, 2))
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] * (1.0 + site) + rng.normal(size=400), site)
-    result = compare(data, {"BIP": BIP(), "mode": BIP(select="mode")})
+    result = compare(data, {"BIP": BIP(baseline="shared"), "mode": BIP(select="mode")})
     by_rule, by_mode = result.methods
     assert by_rule.selected.tolist() == [True, False]
     assert (by_rule.evidence, by_mode.evidence[0]) == (None, "inclusion probability")

@@ -127,7 +127,7 @@ def test_an_environment_that_cannot_be_left_out_has_no_error() -> None:
     y = np.where(SITE == "a", RNG.integers(0, 2, 240), 0)
     result = compare(MultiEnvironmentData.from_arrays(X, y, SITE), "Regression, Ridge", left_out=True)
     content = json.loads(result.to_json())
-    assert content["format"] == "invariance.comparison/2"
+    assert content["format"] == "invariance.comparison/3"
     for method, stored in zip(result.methods, content["methods"], strict=True):
         assert np.isnan(method.left_out["a"])
         assert method.mean_error == pytest.approx(np.mean([method.left_out[label] for label in "bcd"]))

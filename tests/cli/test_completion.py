@@ -48,6 +48,8 @@ def tables(workdir: Path) -> None:
         ("fit t.csv --engine t", ["tempering"]),
         ("fit t.csv --prior i", [r"inclusion\(0.2\)"]),
         ("fit t.csv --select m", ["mode", "median"]),
+        ("fit t.csv --baseline ", ["auto", "shared", "free"]),
+        ("sweep t.csv --baseline s", ["shared"]),
         ("predict m.json t.csv --predict-with a", ["auto", "average"]),
     ],
 )

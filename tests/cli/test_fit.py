@@ -16,7 +16,8 @@ from typer.testing import Result
 
 from bad_tables import BAD_TABLES, table
 from cli_runner import fails, run
-from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior
+from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, load
+from invariance._tools.time_limit import limited
 from invariance.cli.console import said_by
 from invariance.datasets import make_example
 from invariance.exceptions import EngineError, InvarianceError
@@ -70,6 +71,8 @@ def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments
         (["good.csv", "--json", "a.png", "--plot", "a"], "named twice"),
         (["good.csv", "--json", "x" * 300], "File name too long"),
         (["good.csv", "--plot", "a.doc"], ".doc"),
+        (["good.csv", "--table", "a.xlsx"], "a name that ends in .csv"),
+        (["good.csv", "--table", "a.csv", "--json", "a.csv"], "named twice"),
         (["good.csv", "--report", "a.pdf"], "a.pdf"),
         (["good.csv", "--compare", "ICP"], "--report"),
         (["good.csv", "--report", "a.html", "--compare", "Laso"], "Lasso"),
@@ -137,6 +140,20 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
     assert model.predictive_ is not None
     np.testing.assert_array_equal(predictive.log_probabilities, model.predictive_.log_probabilities)
     assert (saved.kind, predictive.kind) == ("invariant", "predictive")
+
+
+def test_the_table_of_effects_is_written(example: Path) -> None:
+    result = fit_example("--table", "effects.csv", "--json", "p.json")
+    assert "Saved the effects to effects.csv" in result.stdout
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital")
+    expected = BIP().fit(data).decision_.effects(by_environment=True)
+    written = pd.read_csv("effects.csv", keep_default_na=False, na_values=[""])
+    assert written.columns.tolist() == expected.columns.tolist()
+    assert written["environment"].tolist() == expected["environment"].tolist()
+    told = pd.DataFrame(json.loads(Path("p.json").read_text())["decision"]["effects"])
+    for name in expected.select_dtypes("number"):
+        np.testing.assert_allclose(written[name], expected[name], rtol=1e-12)
+        np.testing.assert_allclose(told[name].astype(float), expected[name], rtol=1e-12)
 
 
 def test_what_else_is_written(example: Path) -> None:
@@ -239,4 +256,55 @@ def test_what_a_time_limit_left_out_is_named(example: Path) -> None:
         assert what not in whole.stderr
     sweeps = [int(re.search(r"after\s+(\d+)\s+sweeps", each.stdout)[1]) for each in (whole, limited)]
     assert sweeps[1] == 50 < sweeps[0]
-    assert "passed" not in fit_example("--time-limit", "1000").stderr
+    assert "passed" not in fit_example("--time-limit", "1e9").stderr
+
+
+def test_what_a_time_limit_ended_early_is_told_before_the_verdict_and_in_every_file(example: Path) -> None:
+    result = fit_example("--engine", "tempering", "--time-limit", "0", "--json", "fit.json", "--report", "report.html")
+    warning = next(line for line in result.stderr.splitlines() if line.startswith("warning: ended early"))
+    for what in ("sampling of the paper's posterior", "search for compatible subsets"):
+        assert what in warning
+    content = json.loads(Path("fit.json").read_text())
+    for notes in (content["notes"], content["predictive"]["notes"]):
+        assert any(note.startswith("ended early by the limit on the time") for note in notes)
+    assert "Ended early by the limit on the time" in Path("report.html").read_text()
+    assert "by the limit" not in fit_example("--engine", "tempering", "--select", "mode").stderr
+    assert "other tolerances" not in fit_example("--select", "mode", "--time-limit", "0").stderr
+
+
+def test_after_a_time_limit_no_selection_is_repeated_to_save_a_model(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searches would be cut short there too, so that errors without each environment would be wrong."""
+    again = "invariance.prediction.new_environments._without"
+    monkeypatch.setattr(again, lambda *arguments: pytest.fail("repeated"))
+    result = fit_example("--time-limit", "0", "--save", "model.json", "--report", "report.html")
+    assert "No environment was left out, because the limit on the time" in " ".join(result.stdout.split())
+    assert "errors without each environment" in result.stderr
+    assert "others alone cannot be fitted" not in Path("report.html").read_text()
+    predicted = run("predict", "model.json", "example.csv", "--out", "predicted.csv")
+    assert "warning: no environment was left out" in predicted.stderr
+    model = load("model.json")
+    assert model.price_ is None
+    assert model.new_environments().not_left_out == 6
+
+
+def test_a_time_limit_that_passes_on_the_way_leaves_out_no_environment() -> None:
+    model = BIP().fit(make_example())
+    asked = list[str]()
+    with limited(1e6):
+        assert len(model.new_environments().left_out) == 6
+    with pytest.MonkeyPatch.context() as changed:
+        late = "invariance.prediction.new_environments.out_of_time"
+        changed.setattr(late, lambda what: asked.append(what) or len(asked) > 2)
+        found = BIP().fit(make_example()).new_environments()
+    assert (found.left_out, found.impossible, found.not_left_out) == ((), (), 6)
+
+
+def test_saving_a_model_states_what_invariance_costs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As saving estimates it, however long that takes."""
+    monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 1)
+    assert "was not estimated" in fit_example("--report", "report.html").stdout
+    saved = fit_example("--save", "model.json").stdout
+    assert "was not estimated" not in saved
+    assert "In an environment left out the RMSE is, on average" in " ".join(saved.split())

@@ -136,6 +136,43 @@ def test_large_files_are_read_once_and_in_pieces(monkeypatch: pytest.MonkeyPatch
     assert reading(whole, "--environment", "ward") == [False, False, False]
 
 
+def test_rows_that_were_read_are_not_counted_by_their_weights(tmp_path: Path) -> None:
+    TABLE.assign(w=np.arange(len(TABLE)) % 3).to_csv(file := tmp_path / "table.csv", index=False)
+    said = run("fit", file, *ASKED, "--weight", "w", "--stream").stderr
+    assert f"read {len(TABLE)} rows of table.csv" in said
+
+
+def test_large_folders_are_read_once_too(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    whole_size = sum(file.stat().st_size for file in folder.iterdir())
+    sizes = [InputFiles([paths]).size for paths in (folder, folder / "*.csv", folder / "none-*")]
+    assert sizes == [whole_size, whole_size, 0]
+    monkeypatch.setattr(inputs, "LARGE", whole_size)
+    assert "in pieces, once" in run("fit", folder, *ASKED).stderr
+    assert "second reading" in run("fit", folder, *ASKED, "--two-passes").stderr
+    monkeypatch.setattr(inputs, "LARGE", whole_size + 1)
+    assert "second reading" in run("fit", folder, *ASKED).stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--missing", "level"], ["--missing", "drop", "--na", "a=999"], ["--below-limit", "half"]]
+)
+def test_large_files_are_read_as_a_whole_if_an_option_needs_it(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody asked for pieces; who does is told that they will not do."""
+    table = TABLE.astype({"a": object})
+    table.loc[:1, "ward"] = None if "level" in options else "p"
+    table.loc[:1, "a"] = "<0.5" if "half" in options else 999
+    table.to_csv(file := tmp_path / "table.csv", index=False)
+    small = run("fit", file, *ASKED, *options)
+    assert small.exit_code == 0
+    monkeypatch.setattr(inputs, "LARGE", 100)
+    large = run("fit", file, *ASKED, *options)
+    assert large.stdout == small.stdout
+    assert f"are read into memory: {' '.join(options[-2:])} needs them" in large.stderr
+    assert "--no-stream" in fails("fit", file, *ASKED, *options, "--stream")
+
+
 def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
     explained = [run("explain", files, *ASKED, "--subset", "a").stdout for files in (whole, folder)]
     assert explained[0].split("\n\n")[:2] == explained[1].split("\n\n")[:2]

@@ -21,20 +21,29 @@ from invariance.posterior.posterior import Evidence
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "json.md"
 # Objects whose keys are names in the data, or vary with the engine or the kind of outcome.
-BY_NAME = ("by_tolerance", "column_coefficients", "diagnostics", "errors", "groups", "largest_without", "parts")
-BY_NAME += ("predictions", "settings", "standard_deviations", "verdicts", "failed")
+BY_NAME = (
+    "by_tolerance",
+    "by_feature",
+    "column_coefficients",
+    "diagnostics",
+    "errors",
+    "groups",
+    "largest_without",
+    "parts",
+)
+BY_NAME += ("predictions", "settings", "standard_deviations", "verdicts", "levels", "failed")
 EVIDENCE = {field.name for field in fields(Evidence)}
 # {format: hash of its fields}. Where a field comes, goes or changes its name, raise the version in the format, then
 # write the new hash here.
 VERSIONS = {
-    "invariance.fit/1": "122b9d30",
+    "invariance.fit/2": "47aa095d",
     "invariance.posterior/1": "37929b48",
     "evidence": "fca366d9",
-    "invariance.diagnosis/1": "b42e4445",
-    "invariance.comparison/2": "7327ae2d",
+    "invariance.diagnosis/2": "30afbdf1",
+    "invariance.comparison/3": "614fcaf5",
     "invariance.prediction/1": "e5bcfe9f",
-    "invariance.check/1": "fbfee327",
-    "invariance.sweep/1": "e120b530",
+    "invariance.check/2": "136bdcf4",
+    "invariance.sweep/2": "c47e7c32",
     "invariance.edges/1": "e6572dce",
 }
 
@@ -82,6 +91,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         example["level"] = np.array(list("abc"))[np.arange(len(example)) % 3]
         example.to_csv("example.csv", index=False)
         example.assign(id=[f"p{i}" for i in example.index]).to_csv("patients.csv", index=False)
+        gaps = example.assign(exercise=example["exercise"].mask(example.index % 2 == 0))
+        gaps.to_csv("gaps.csv", index=False)
         rng = np.random.default_rng(0)
         panel = pd.DataFrame({"year": np.tile(np.arange(1980, 2010), 8), "state": np.repeat(list("abcdefgh"), 30)})
         panel = panel.assign(a=rng.normal(size=240), b=rng.normal(size=240))
@@ -100,12 +111,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
             ["sweep", "example.csv", "-e", "hospital", *swept],
             ["edges", "s"],
             ["check", "patients.csv", "-o", "age", "-e", "hospital"],
+            ["check", "gaps.csv", "-o", "age", "-e", "hospital"],
         ):
             result = run(*command, "--json", "-")
             assert result.exit_code == 0, (command, result.stderr)
             content = json.loads(result.stdout)
             found.setdefault(content["format"], []).append(content)
-    fitted = found["invariance.fit/1"][0]
+    fitted = found["invariance.fit/2"][0]
     posterior = json.loads(Posterior.from_json(json.dumps(fitted["predictive"])).to_json())
     found[posterior["format"]], found["evidence"] = [posterior], [dict.fromkeys(EVIDENCE, 0.0)]
     return {name: fields_of(*contents) for name, contents in found.items()}
@@ -113,7 +125,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 def test_the_page_has_all_fields_and_no_other(written: dict[str, list[str]]) -> None:
     told = documented()
-    told["invariance.fit/1"] = sorted({*told["invariance.fit/1"], *told["invariance.posterior/1"]})
+    told["invariance.fit/2"] = sorted({*told["invariance.fit/2"], *told["invariance.posterior/1"]})
     assert told == written
 
 

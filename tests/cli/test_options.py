@@ -20,7 +20,7 @@ import invariance
 from cli_runner import fails, run
 from invariance import BIP, MultiEnvironmentData, Tempering, Tolerance, __version__
 from invariance.cli import options
-from invariance.cli.console import _NO_OPTIONS, in_shell
+from invariance.cli.console import _NO_OPTIONS, in_shell, said_by
 from invariance.cli.main import app
 from invariance.cli.options import FitOptions, ModelOptions, read_merges, read_names
 from invariance.decisions.rules import RULES, Threshold
@@ -124,6 +124,7 @@ def test_no_option_is_given_twice() -> None:
     [
         ({"select": "mode"}, {"select": "mode"}),
         ({"deviations": "random"}, {"deviations": "random"}),
+        ({"baseline": "free"}, {"baseline": "free"}),
         ({"select": "threshold", "threshold": 0.005}, {"select": Threshold(0.005)}),
         ({"tolerance": 0.01, "tau": 0.0, "level": 0.3}, {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
         ({"strict": True}, {"tolerance": Tolerance.strict()}),
@@ -152,6 +153,23 @@ def test_model_options_that_contradict() -> None:
             ModelOptions(**asked).bip()
 
 
+@pytest.mark.parametrize(
+    ("asked", "remedies"),
+    [
+        ({"select": "mode"}, ("--select predictive", "--baseline shared")),
+        ({"select": "threshold", "threshold": 0.3}, ("--select predictive", "--baseline shared")),
+        ({"engine": "vi(iterations=9)"}, ("--engine auto", "--baseline shared")),
+    ],
+)
+def test_free_baselines_are_refused_before_a_table_is_read(asked: dict[str, Any], remedies: tuple[str, ...]) -> None:
+    with pytest.raises(SettingError) as refused:
+        ModelOptions(**asked, baseline="free").bip()
+    words = said_by(refused.value)
+    assert all(remedy in words for remedy in remedies)
+    for other in ("auto", "shared"):
+        assert ModelOptions(**asked, baseline=other).bip().baseline == other
+
+
 def test_verbose_and_quiet(example: Path) -> None:
     asked = ["fit", example, "--outcome", "blood_pressure", "--environment", "hospital"]
     usual, quiet, verbose = (run(*asked, *option) for option in ([], ["--quiet"], ["--verbose"]))
@@ -178,6 +196,7 @@ SETTINGS = [
     ("engine", "tempering(chains=8, steps=20000)", "--engine 'tempering(chains=8, steps=20000)'"),
     ("select", Threshold(0.3), "--select threshold --threshold 0.3"),
     ("prior", "beta-binomial", "--prior beta-binomial"),
+    ("baseline", "shared", "--baseline shared"),
     ("n_jobs", 2, "--jobs 2"),
     ("random_state", 5, "--seed 5"),
     ("stream", False, "--no-stream"),
@@ -192,6 +211,7 @@ def test_settings_are_worded_as_the_parser_takes_them() -> None:
     options = FitOptions(**{name: found[name] for name in FitOptions.__dataclass_fields__})
     model = options.bip(options.jobs)
     assert (model.family, model.select) == ("linear_gaussian_mean", Threshold(0.3))
+    assert model.baseline == "shared"
     assert (model.n_jobs, model.random_state, model.engine) == (2, 5, Tempering(chains=8, steps=20_000))
     assert read_names(options.exclude) == ["a, b", "it's"]
     assert (options.form.sep, list(options.form.na), options.environments.min_rows) == (";", ["none", "?"], 40)

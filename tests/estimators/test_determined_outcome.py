@@ -22,7 +22,7 @@ from invariance import (
     UniformPrior,
     sweep,
 )
-from invariance.exceptions import DataError, DataWarning, use
+from invariance.exceptions import DataError, DataWarning, WrongTypeError, use
 
 SITES = np.repeat(["a", "b", "c", "d"], 50)
 RNG = np.random.default_rng(0)
@@ -39,6 +39,16 @@ OUTCOMES: dict[str, tuple[np.ndarray, str, list[Any]]] = {
     "other slopes": (
         X[:, 0] * np.repeat([1.0, 2.0, 3.0, 4.0], 50),
         "'x0' determines .* in every environment, by coefficients that differ,",
+        [use(exclude=["x0"])],
+    ),
+    "two in one environment": (
+        X[:, 0] + X[:, 1] + NOISE * (SITES != "b"),
+        "'x0', 'x1' together determine .* in environment 'b',",
+        [use(exclude=["x0"]), use(exclude=["x1"]), use(drop_environments=["b"])],
+    ),
+    "all environments but one": (
+        X[:, 0] + NOISE * (SITES == "b"),
+        "'x0' determines .* in environment 'a', 'c', 'd',",
         [use(exclude=["x0"])],
     ),
     "one environment": (
@@ -64,6 +74,57 @@ def test_the_features_the_place_and_the_remedies_are_named(name: str, by_moments
     assert ("second moments" in f"{caught.value}") == by_moments
 
 
+@pytest.mark.parametrize("n_features", [80, 300])
+def test_few_of_more_features_than_rows_are_found(n_features: int) -> None:
+    """Environments have 50 rows, all together 200."""
+    many = np.random.default_rng(3).normal(size=(200, n_features))
+    y = many[:, 0] + many[:, 1] - many[:, 2]
+    for outcome, place in ((y, "every environment"), (y + NOISE * (SITES != "b"), "environment 'b'")):
+        with pytest.raises(DataError, match=f"'x0', 'x1', 'x2' together determine the outcome 'y' exactly in {place},"):
+            BIP(progress=False).fit(many, outcome, environments=SITES)
+
+
+def test_levels_that_give_the_outcome_are_one_feature() -> None:
+    """Rows with the same levels are no repeated rows."""
+    ward = np.random.default_rng(4).choice(["p", "q", "r"], 200)
+    y = np.select([ward == "p", ward == "q"], [1.0, 2.5], -1.0)
+    frame = pd.DataFrame(X[:, :2], columns=["x0", "x1"]).assign(ward=ward)
+    for table in (frame, frame[["ward"]]):
+        with pytest.raises(DataError, match=r"^'ward' determines the outcome 'y' exactly in every environment,"):
+            BIP(progress=False).fit(table, y, environments=SITES)
+
+
+def test_environments_without_fits_of_their_own_are_told_of() -> None:
+    y = OUTCOMES["one environment"][0]
+    with pytest.warns(DataWarning, match="^'x0' determines the outcome 'y' exactly in environment 'b': "):
+        BIP(deviations="random", progress=False).fit(X, y, environments=SITES)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_the_advice_works_as_typed() -> None:
+    frame, y = pd.DataFrame(X, columns=list("pqrst")), OUTCOMES["one environment"][0]
+    model, arrays = BIP(progress=False), MultiEnvironmentData.from_arrays
+    of_arrays = r"from_arrays\(..., exclude=\['x0'\]\) or MultiE.*from_arrays\(..., drop_environments=\['b'\]\)"
+    with pytest.raises(DataError, match=of_arrays):
+        model.fit(X, y, environments=SITES)
+    assert "x0" not in model.fit(arrays(X, y, SITES, exclude=["x0"])).selected_features_
+    assert model.fit(arrays(X, y, SITES, drop_environments=["b"])).selected_features_ == ("x0",)
+    with pytest.raises(DataError, match=r"use columns=Columns\(exclude=\['p'\]\) or"):
+        model.fit(frame, y, environments=SITES)
+    model = BIP(columns=Columns(exclude=["p"]), progress=False).fit(frame, y, environments=SITES)
+    assert "p" not in model.selected_features_
+    with pytest.raises(WrongTypeError, match=r"exclude=\.\.\.\) and a data frame, or MultiEnvironmentData"):
+        model.fit(frame, y, environments=SITES, exclude=["p"])
+
+
+@pytest.mark.parametrize("few", [1, 0])
+def test_environments_of_which_too_few_would_be_left_are_not_to_be_dropped(few: int) -> None:
+    y = np.repeat([1.0, 2.0, 3.0, 4.0], 50) + NOISE * (SITES == "b") * few
+    with pytest.raises(DataError, match=f"it varies in {few} environments") as caught:
+        BIP(LinearGaussian(), progress=False).fit(X, y, environments=SITES)
+    assert "drop_environments" not in f"{caught.value}"
+
+
 @pytest.mark.parametrize(
     "family",
     [
@@ -83,7 +144,9 @@ def test_a_sum_that_differs_between_environments_is_rejected_and_no_answer() -> 
     """x5 is made of the outcome and its cause, and gives it back together with that, by another intercept in each."""
     y = X[:, 0] + NOISE
     made = np.column_stack([X, y + X[:, 0] + 5.0 * np.repeat([0.0, 1.0, 2.0, 3.0], 50)])
-    model = BIP(progress=False).fit(made, y, environments=SITES)
+    told = "'x0', 'x5' together determine the outcome 'y' exactly in every environment, by coefficients that differ"
+    with pytest.warns(DataWarning, match=told):
+        model = BIP(progress=False).fit(made, y, environments=SITES)
     assert model.support_.tolist() == [True, *[False] * 5]
     assert model.invariant_
 

@@ -21,7 +21,7 @@ from invariance import BIP, BIPSurvival, Columns, Moments, MultiEnvironmentData,
 from invariance.decisions import Threshold
 from invariance.estimators.saved import fingerprint
 from invariance.exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError
-from shifted_sites import DATA, NEW, as_table, fitted, several
+from shifted_sites import DATA, NEW, as_table, fitted, own_baselines, several
 from survival_twins import survived
 from two_classes import LABELS, SITE, classifier
 
@@ -83,6 +83,29 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+def test_the_level_of_invariance_is_saved_and_shown(tmp_path: Path) -> None:
+    shifted = own_baselines()
+    for data, settings, level in (
+        (shifted, {}, "effects"),
+        (shifted, {"baseline": "shared"}, "none"),
+        (own_baselines(sd=0.0), {}, "full"),
+    ):
+        model = fitted(data, **settings)
+        decision = model.decision_
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            back = saved(model, tmp_path)
+        assert (back.level_, back.invariant_) == (decision.level, decision.invariant) == (level, level == "full")
+        assert (back.heterogeneity_, back.baseline_) == (decision.heterogeneity, decision.baseline)
+        facts = dict(back.summary().sections[0].facts)
+        assert facts["level"].startswith(level)
+        assert (facts["baseline"], facts.get("elsewhere", "")) == (decision.verdict.baseline, decision.verdict.follows)
+        warned = [str(each.message) for each in said if each.category is NotInvariantWarning]
+        assert len(warned) == (level != "full")
+        assert sum("not known to be invariant" in text for text in warned) == (level == "none")
+        assert sum(f"saved model: {decision.in_short}." in text for text in warned) == (level == "effects")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CASES)
 def test_a_saved_model_answers_to_the_last_bit(case: str, tmp_path: Path) -> None:
@@ -107,7 +130,8 @@ def test_a_saved_model_answers_to_the_last_bit(case: str, tmp_path: Path) -> Non
     assert back.predictive_ is None or back.predictive_.inclusion.tolist() == model.predictive_.inclusion.tolist()
     text = str(back.summary())
     assert text.endswith(str(model.decision_.posterior.summary()))
-    assert str(model.decision_.verdict) in " ".join(text.split())
+    verdict, flat = model.decision_.verdict, " ".join(text.split())
+    assert all(part in flat for part in (verdict.effects, verdict.baseline, verdict.follows, verdict.context))
     assert is_classifier(back) == is_classifier(model)
     assert back.plot().get_xlabel() == "posterior inclusion probability"
 
@@ -233,8 +257,9 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_saved_model_says_that_it_is_not_invariant(tmp_path: Path) -> None:
+    shifted = DATA.y + 5.0 * DATA.environment_index
     with pytest.warns(NotInvariantWarning):
-        model = BIP().fit(DATA.X, DATA.y + 5.0 * DATA.environment_index, environments=SITES)
+        model = BIP(baseline="shared").fit(DATA.X, shifted, environments=SITES)
     assert not model.invariant_
     model.save(tmp_path / "model.json")
     with pytest.warns(NotInvariantWarning, match="saved model.* y .*p-value"):

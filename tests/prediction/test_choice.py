@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeRegressor
 
 from conformance_cases import StatsmodelsLogistic
+from decision_cases import decided
 from invariance import (
     BIP,
     BIPClassifier,
@@ -35,7 +37,7 @@ from invariance.prediction import predictions
 from invariance.prediction.choice import gate
 from invariance.prediction.predictions import Price
 from line_twins import line_by_rows, mixed_by_rows, shifted
-from shifted_sites import as_table, fitted, several
+from shifted_sites import as_table, fitted, own_baselines, several
 from two_classes import LABELS, SITE, X, Y, classifier
 
 
@@ -77,6 +79,20 @@ def test_the_gate_by_rows(n_environments: int, threshold: float) -> None:
     of_moments = BIP().fit(Moments.from_data(data)).decision_.prediction
     np.testing.assert_allclose(of_moments.everything, choice.everything, rtol=1e-6)
     assert of_moments.uses == choice.uses
+
+
+def test_the_gate_with_free_baselines_by_rows() -> None:
+    """Rows as they are, baselines too, are predicted by a line with random intercepts of the other environments."""
+    data = own_baselines()
+    decision = fitted(data).decision_
+    assert (decision.level, decision.selected) == ("effects", ("x0", "x1"))
+    for choice in (decision.prediction, decided(Moments.from_data(data)).prediction):
+        np.testing.assert_allclose(choice.everything, left_out_by_rows(data, decision.mask)[0], rtol=1e-5)
+        for e in range(data.n_environments):
+            rest, own, columns = data.environment_index != e, data.environment_index == e, data.X[:, decision.mask]
+            line, _ = mixed_by_rows(columns[rest], data.y[rest], data.environment_index[rest])
+            missed = data.y[own] - columns[own] @ line[:-1] - line[-1]
+            assert choice.selected[e] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-5)
 
 
 def test_thresholds_ties_and_errors_that_are_not_known() -> None:
@@ -211,6 +227,33 @@ def test_environments_as_fit_took_them_are_those_of_the_first_column(n: int) -> 
     )
 
 
+@pytest.mark.parametrize("growing", [1.0, 6.0])
+def test_rows_of_known_environments_get_their_free_baseline(growing: float) -> None:
+    """Predicted by the selected features, or by an average of subsets; also from a saved model."""
+    data = own_baselines()
+    env, noise = data.environment_index, np.random.default_rng(0).normal(size=data.n_rows)
+    y = data.y + (growing - 1.0) * (env == 0) * noise
+    model = fitted(replace(data, y=y), predict_with="selected")
+    mask = model.decision_.mask
+    assert model.decision_.level == ("effects" if growing == 1.0 else "effects, noise free")
+    line, ratio = mixed_by_rows(data.X[:, mask], y, env)
+    left = y - data.X[:, mask] @ line[:-1] - line[-1]
+    n = np.bincount(env)
+    effects = (n * ratio / (1 + n * ratio) * np.bincount(env, left) / n)[env]
+    plain = model.predict(data.X)
+    np.testing.assert_allclose(model.predict(data.X, environments=env) - plain, effects, rtol=1e-3, atol=1e-6)
+    assert np.mean((y - plain - effects) ** 2) < np.mean((y - plain) ** 2)
+    average = clone(model).set_params(predict_with="average").fit(data.X, y, environments=env)
+    members, weights = average.predictor_.members, average._predictions.selection.averaged[1]
+    assert len(members) > 1
+    own = sum(
+        weight * average.decision_.findings.target.model.random_intercept(subset).effects
+        for subset, weight in zip(average._predictions.selection.averaged[0], weights, strict=True)
+    )
+    shifted_by = average.predict(data.X, environments=env) - average.predict(data.X)
+    np.testing.assert_allclose(shifted_by, own[env], atol=1e-12)
+
+
 def test_rows_of_known_environments_get_their_intercept() -> None:
     Z, y, env = shifted(6)
     labels = np.array(list("abcdef"))[env]
@@ -235,7 +278,7 @@ def test_rows_of_known_environments_get_their_intercept() -> None:
         model.predict(table, environments=list("abc"))
     with pytest.raises(SettingError, match=r"along\('year'\) says .* leave it out"):
         model.predict(table, environments=along("year"))
-    model.set_params(predict_with="selected")
+    model = BIP(predict_with="selected", baseline="shared").fit(table, y, environments=labels)
     with pytest.warns(PredictionWarning, match="changes nothing"):
         np.testing.assert_array_equal(model.predict(table, environments=labels), model.predict(table))
 

@@ -14,6 +14,8 @@ from scipy.stats import t as student
 from deviation_twins import Dense, sites
 from invariance import BIP, LinearGaussian, Moments, load
 from invariance.exceptions import PredictionWarning
+from line_twins import mixed_by_rows
+from shifted_sites import own_baselines
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 COUNTS = (3, 25, 8, 14, 1, 30, 6, 12, 9, 18, 22, 5)
@@ -22,7 +24,7 @@ LABELS = DATA.environment_index
 
 
 def fitted(kind: str, data: object = DATA) -> BIP:
-    return BIP(deviations="random", predict_with=kind, progress=False).fit(data)
+    return BIP(deviations="random", baseline="shared", predict_with=kind, progress=False).fit(data)
 
 
 @pytest.mark.parametrize("kind", ["selected", "everything"])
@@ -42,6 +44,34 @@ def test_known_environments_have_their_own_coefficients(kind: str) -> None:
     with pytest.warns(PredictionWarning, match="no row of these environments"):
         strange = model.predict(DATA.X[:2], environments=[99, 1])
     assert_allclose(strange, [plain[0], plain[1] + (model.predict(DATA.X[1:2], environments=[1])[0] - plain[1])])
+
+
+def test_free_baselines_are_random_intercepts_of_dense_algebra() -> None:
+    """Known environments have their own, intervals of new ones count how baselines deviate, and none is left out."""
+    data = own_baselines(20, 8)
+    env = data.environment_index
+    model = BIP(deviations="random", predict_with="selected").fit(data)
+    decision = model.decision_
+    assert decision.level == "effects"
+    X, y = data.X[:, decision.mask], data.y
+    line, ratio = mixed_by_rows(X, y, env)
+    assert_allclose([*model.predictor_.coefficients, model.predictor_.intercept], line, rtol=1e-5)
+    member = (env[:, None] == np.arange(20)).astype(float)
+    W = np.column_stack([X, np.ones(len(y))])
+    V = np.eye(len(y)) + ratio * member @ member.T
+    left = y - W @ line
+    labels = [f"s{e}" for e in env]
+    own = model.predict(data.X, environments=labels) - model.predict(data.X)
+    assert_allclose(own, ratio * member @ member.T @ np.linalg.solve(V, left), rtol=1e-4, atol=1e-6)
+    noise = left @ np.linalg.solve(V, left) / (len(y) - 3)
+    new = own_baselines(20, 8, seed=1).X[:9]
+    rows = np.column_stack([new[:, decision.mask], np.ones(9)])
+    more = ratio + np.einsum("ni,ij,nj->n", rows, np.linalg.inv(W.T @ np.linalg.solve(V, W)), rows)
+    freedom = (1.0 + more) ** 2 / (1.0 / (len(y) - 3) + more**2 / 19)
+    found = model.predict_interval(new, coverage=0.9)
+    expected = student.ppf(0.95, freedom) * np.sqrt(noise * (1.0 + more))
+    assert_allclose(0.5 * (found[:, 1] - found[:, 0]), expected, rtol=1e-4)
+    assert model._predictions._elsewhere == {}
 
 
 def test_an_average_averages_own_coefficients() -> None:

@@ -37,7 +37,8 @@ from invariance.prediction.new_environments import (
     measured,
 )
 from invariance.prediction.predictor import PredictedOutcome
-from shifted_sites import DATA, NEW, as_table, fitted, several
+from line_twins import mixed_by_rows
+from shifted_sites import DATA, NEW, as_table, fitted, own_baselines, several
 from two_classes import LABELS, SITE, X, Y, classifier
 
 ONE_SIGMA = 0.6826894921370859
@@ -499,3 +500,28 @@ def test_all_features_predict_classes_where_one_environment_has_all_events() -> 
     with pytest.warns(match="no row, or every one, is an event"):
         model = BIPClassifier(progress=False).fit(X, y, np.repeat(list("abc"), 20))
     assert model.decision_.prediction.reason == ""
+
+
+@pytest.mark.parametrize("baseline", ["auto", "free"])
+def test_with_free_baselines_each_is_predicted_as_a_fit_to_the_others_predicts(baseline: str) -> None:
+    """By a line with random intercepts, whichever kind of prediction is asked for first."""
+    data, env = own_baselines(), own_baselines().environment_index
+    chosen = np.array([True, True, False, False])
+    for kinds in (("selected", "average"), ("average", "selected")):
+        model = fitted(data, baseline=baseline)
+        assert model.decision_.level == "effects"
+        for kind in kinds:
+            found = model.set_params(predict_with=kind).new_environments()
+            for e, left in enumerate(found.left_out):
+                rest, own = env != e, env == e
+                others = fitted(several_of(data, rest), baseline=baseline, predict_with=kind)
+                missed = data.y[own] - others.predict(data.X[own])
+                assert left.figures["rmse"] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-9)
+                if kind == "selected":
+                    line, _ = mixed_by_rows(data.X[rest][:, chosen], data.y[rest], env[rest])
+                    missed = data.y[own] - data.X[own][:, chosen] @ line[:-1] - line[-1]
+                    assert left.figures["rmse"] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-5)
+
+
+def several_of(data: MultiEnvironmentData, rows: np.ndarray) -> MultiEnvironmentData:
+    return MultiEnvironmentData.from_arrays(data.X[rows], data.y[rows], data.environment_index[rows])

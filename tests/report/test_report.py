@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from invariance.data.settings import FileFormat
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
 from invariance.decisions.decision import role_in_words
+from invariance.decisions.levels import LEFT_FREE
 from invariance.exceptions import FileError, SettingError
 from invariance.moments import Moments
 from invariance.posterior.summary import CAUSES
@@ -53,6 +55,7 @@ from invariance.report.methods import Source, python_lines, typed
 from invariance.report.page import numbers, with_equal_decimals
 from invariance.report.sections import state
 from report_reader import Page
+from shifted_sites import own_baselines
 
 DATA = make_example()
 ALL = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))
@@ -150,6 +153,36 @@ def test_what_predicts_and_what_invariance_costs(model: BIP, read: Page) -> None
         ends = [float(number) for number in re.findall(r"-?[\d.]+", text)]
         row = left.loc["west", [figure, f"{figure}_lower", f"{figure}_upper"]]
         assert ends == pytest.approx(row.tolist(), abs=0.0051)
+
+
+def test_both_pages_and_the_table_have_one_estimate(page: Reader) -> None:
+    y = (np.random.default_rng(1).random(len(X)) < 1.0 / (1.0 + np.exp(-SCALED))).astype(int)
+    model = BIP(select=Fixed((True, True, True))).fit(X, y, environments=SITE)
+    read, effects = page(model), model.decision_.effects().set_index("feature")
+    for name, effect in effects.iterrows():
+        first, value = read.column("Odds ratio of y = 1", "Odds ratio (95% interval)")[name]
+        text, logarithm = read.column(COEFFICIENTS, name)["all together"]
+        assert float(str(value)) == pytest.approx(effect["estimate"], rel=1e-5)
+        assert float(str(logarithm)) * effect["size"] == pytest.approx(np.log(effect["estimate"]), rel=1e-5)
+        assert float(first.partition(" ")[0]) == pytest.approx(effect["estimate"], abs=0.0051)
+        assert float(text.partition(" ")[0]) * effect["size"] == pytest.approx(np.log(effect["estimate"]), rel=0.01)
+        for title, figure in (("I²", "i2"), ("τ", "tau"), ("p", "p_interaction")):
+            _, shown = read.column("Odds ratio of y = 1", title)[name]
+            assert float(str(shown)) == pytest.approx(effect[figure], rel=1e-5)
+        told, _ = read.column("Odds ratio of y = 1", "In a new environment")[name]
+        assert [float(end) for end in told.split(" to ")] == pytest.approx(
+            effect[["prediction_lower", "prediction_upper"]].tolist(), abs=0.0051
+        )
+
+
+def test_environments_without_a_finite_effect_are_named(page: Reader) -> None:
+    y = (np.random.default_rng(1).random(len(X)) < 1.0 / (1.0 + np.exp(-SCALED))).astype(int)
+    y[SITE == "coast"] = 0
+    model = BIP(select=Fixed((True, True, True))).fit(X, y, environments=SITE)
+    read, coefficients = page(model), model.decision_.coefficients().set_index(["environment", "column"])
+    assert "'coast' (all)" in read.text
+    assert coefficients.loc["coast", "infinite"].all()
+    assert read.column(COEFFICIENTS, "age")["coast"][0].endswith(coefficients.loc[("coast", "age"), "note"])
 
 
 def test_what_is_asked_for_predicts(page: Reader) -> None:
@@ -285,7 +318,11 @@ CASES: dict[str, tuple[Callable[[], BIP], list[str], list[str]]] = {
         [],
     ),
     "never challenged": (lambda: BIP().fit(made()), ["{b}: never challenged"], []),
-    "nothing compatible": (partial(fitted, y=SHIFTED), ["Differ", "No subset is compatible"], []),
+    "nothing compatible": (
+        partial(fitted, y=SHIFTED, baseline="shared"),
+        ["Differ", "No subset is compatible"],
+        [],
+    ),
     "nothing selected": (partial(fitted, y=NOISE, X=X[["age"]]), ["No feature is selected"], []),
 }
 
@@ -301,6 +338,67 @@ def test_a_page_of_every_kind(kind: str, tmp_path: Path, without_pictures: None)
     assert [words for words in said if words not in read.text] == []
     assert [words for words in unsaid if words in read.text] == []
     assert {row[0][0] for row in read.tables["Environments"][1:]} == {str(label) for label in model.environments_}
+
+
+def shifted_by_site(sd: float = 1.0, growing: float = 1.0, **settings: Any) -> BIP:
+    """Baselines of hospitals differ by this standard deviation; the noise of the last is so many times the usual."""
+    data = own_baselines(6, sd=sd)
+    rng = np.random.default_rng(0)
+    noise = (growing - 1.0) * (data.environment_index == 5) * rng.normal(size=data.n_rows)
+    return BIP(**settings).fit(replace(data, y=data.y + noise))
+
+
+LEVELS: dict[str, tuple[Callable[[], BIP], str]] = {
+    "full": (partial(shifted_by_site, sd=0.0), "full"),
+    "effects": (shifted_by_site, "effects"),
+    "free": (partial(shifted_by_site, baseline="free"), "effects"),
+    "noise free": (partial(shifted_by_site, growing=6.0), "effects, noise free"),
+    "shared": (partial(shifted_by_site, baseline="shared"), "none"),
+    "random": (lambda: BIP().fit(own_baselines(20, 8)), "effects"),
+}
+
+
+@pytest.mark.parametrize("case", LEVELS)
+def test_a_report_claims_no_more_than_its_level(case: str, tmp_path: Path, without_pictures: None) -> None:
+    fit, level = LEVELS[case]
+    model = fit()
+    decision, verdict = model.decision_, model.decision_.verdict
+    assert decision.level == level
+    source = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    read = Page(source)
+    lower = level in LEFT_FREE
+    tone, title = state(decision)
+    assert (tone == "good") <= (level == "full")
+    assert (tone == "partly") <= lower
+    assert ("differ" in title and "effects" in title.lower()) == lower
+    for line in filter(None, (verdict.effects, verdict.baseline, verdict.follows, verdict.context)):
+        assert f"<p>{line}</p>" in unescape(source)
+    paragraph = model.methods_paragraph()
+    assert ("Each environment has its own baseline" in paragraph) == lower
+    assert ("REML" in paragraph) == lower
+    assert ("as was asked for" in paragraph) == (case == "free")
+    assert ("variance of its noise" in paragraph) == (level == "effects, noise free")
+    tests = {"effects": "F test", "free": "F test", "noise free": "likelihood ratio test", "random": "score test"}
+    assert [name for name in ("F test", "likelihood ratio test", "score test") if f"Effects: {name}" in paragraph] == (
+        [tests[case]] if lower else []
+    )
+    assert ("given z, the intercept, the coefficients" in paragraph) == (not lower)
+    assert ("it compares baselines, too" in paragraph) == (lower and case != "free")
+    assert ("predict y alike everywhere" in read.text) == (not lower)
+    assert ("deviate from the others in effects" in read.text) == lower
+    assert ("In Python" in read.text, "baseline='free'" in read.text) == (True, case == "free")
+    sentences = [*read.caveats, read.text.partition("By invariance")[2]]
+    assert any(CAUSES in text for text in sentences) == (level == "none")
+
+
+def test_a_verdict_within_the_tolerance_has_a_tone_of_its_level() -> None:
+    tones = {}
+    for sd in (0.0, 1.0):
+        decision = BIP().fit(own_baselines(4, 1500, sd=sd)).decision_
+        assert decision.verdict.grade == "alike"
+        tones[decision.level] = state(decision)
+    assert tones["full"] == ("good", "Alike")
+    assert tones["effects"] == ("partly", "Effects are the same, baselines differ")
 
 
 def test_one_environment_claims_nothing(page: Reader) -> None:
@@ -335,6 +433,8 @@ def alarming(case: str) -> BIP:
         table.loc[:9, "age"] = np.nan
         return BIP().fit(MultiEnvironmentData.from_table(table, "y", "site", missing="drop"))
     if case == "not invariant":
+        return fitted(y=SHIFTED, baseline="shared")
+    if case == "effects alone":
         return fitted(y=SHIFTED)
     if case == "unchallenged":
         return BIP().fit(made())
@@ -342,7 +442,8 @@ def alarming(case: str) -> BIP:
 
 
 @pytest.mark.parametrize(
-    "case", ["copies", "separated", "few events", "missing", "not invariant", "unchallenged", "short chains"]
+    "case",
+    ["copies", "separated", "few events", "missing", "not invariant", "effects alone", "unchallenged", "short chains"],
 )
 def test_every_alarm_is_among_the_caveats(case: str, page: Reader) -> None:
     with warnings.catch_warnings(record=True) as caught:
@@ -352,7 +453,8 @@ def test_every_alarm_is_among_the_caveats(case: str, page: Reader) -> None:
     alarms = [text for name, text in decision.sections[0].facts if name in ("caution", "noise", "limit")]
     alarms += [note for note in model.posterior_.notes if note not in model._data.notes]
     verdict = str(decision.verdict)
-    alarms += [str(each.message) for each in caught if not str(each.message).startswith(verdict)]
+    warned = [str(each.message) for each in caught]
+    alarms += [text for text in warned if not text.startswith(verdict) and not verdict.startswith(text)]
     told = " ".join(" ".join(read.caveats).casefold().split())
     missing = [alarm for alarm in alarms if " ".join(printable(alarm).casefold().split()) not in told]
     # Of rows that were left out before the fit a warning and a note tell the same.
@@ -393,7 +495,8 @@ def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> N
 def test_the_one_that_deviates_makes_no_others_deviate(page: Reader) -> None:
     rng = np.random.default_rng(0)
     x, site = rng.normal(size=3000), np.tile(list("abcdef"), 500)
-    model = BIP().fit(pd.DataFrame({"x": x}), x + (site == "c") + rng.normal(size=3000), environments=site)
+    shared = BIP(baseline="shared")
+    model = shared.fit(pd.DataFrame({"x": x}), x + (site == "c") + rng.normal(size=3000), environments=site)
     assert model.decision_.verdict.environment == "c"
     told = page(model).text.partition("Deviating from the others")[2].partition("In an environment left out")[0]
     assert [label for label in "abcdef" if f"'{label}'" in told] == ["c"]

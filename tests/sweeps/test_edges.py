@@ -52,7 +52,8 @@ def test_the_p_value_is_the_largest_of_a_subset_without_the_feature(most: int, m
 
 def test_no_p_value_where_nothing_is_invariant_and_none_below_one_for_what_is_not_tried() -> None:
     rows = chain().assign(a=lambda table: table["a"] + table["site"].map({"u": 0.0, "v": 9.0, "w": -9.0}))
-    assert sweep(rows, outcomes=["a"], environments="site")["p_edge"].isna().all()
+    for model in (BIP(baseline="shared"), BIP()):
+        assert sweep(rows, model, outcomes=["a"], environments="site")["p_edge"].isna().all()
     model = BIP(prior=InclusionPrior({"a": 0.0}))
     without = sweep(rows, model, outcomes=["b"], environments="site").set_index("feature")
     assert not without["p_edge"].lt(0.2)["a"]

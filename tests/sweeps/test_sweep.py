@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 
 from invariance import BIP, BetaBinomialPrior, Columns, Moments, MultiEnvironmentData, Tempering, spline, sweep
 from invariance.baselines import LassoSelection
+from invariance.decisions.levels import LEFT_FREE
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.sweeps.data import check_processes, read_sweep_data
 from invariance.sweeps.store import COLUMNS
@@ -43,6 +44,17 @@ def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True)
 
 
+def test_rules_that_take_the_posterior_as_it_is_start_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(*arguments: object) -> None:
+        raise AssertionError("nobody asked for compatible subsets")
+
+    monkeypatch.setattr("invariance.decisions.pipeline.predictive_posterior", searched)
+    for rule in ("mode", "threshold"):
+        found = sweep(table(), BIP(prior=BetaBinomialPrior(max_size=3), select=rule), environments="site")
+        assert not found["notes"].str.contains("compatible").any()
+        assert found["inclusion"].notna().all()
+
+
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_every_outcome_is_fitted_as_by_hand() -> None:
     found = sweep(table(), environments="site")
@@ -60,7 +72,10 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
         found_evidence = one.iloc[0][["p_invariant", "r2"]].tolist()
         assert found_evidence == pytest.approx([evidence.p_invariant, evidence.r2], abs=1e-9)
         levels = {0.2: "invariant", 0.02: "weakly invariant", 0.0: "not invariant"}
-        assert one["verdict"].iloc[0] == next(levels[level] for level in levels if evidence.p_invariant >= level)
+        verdict = next(levels[level] for level in levels if evidence.p_invariant >= level)
+        free = model.decision_.level in LEFT_FREE
+        assert one["verdict"].iloc[0] == f"{'effects ' if free else ''}{verdict}"
+        assert one["level"].unique().tolist() == [model.decision_.level]
         compatible = model.predictive_ is not None
         assert ("inclusion is that of the paper's posterior" in found_note(found, outcome)) != compatible
     assert found["paper_inclusion"].notna().any()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from invariance import BIP, Tempering, UniformPrior, Variational, sweep
+from invariance._tools.progress import ProgressBar
 from invariance.exceptions import DataWarning, SettingError
+from invariance.inference import variational, variational_device
+from invariance.sweeps import fitting
+from invariance.sweeps import sweep as sweep_module
 
 torch = pytest.importorskip("torch")
 
@@ -46,15 +52,42 @@ def test_what_perturbs_an_outcome_is_not_used_for_it() -> None:
     np.testing.assert_allclose(found[found.outcome == "a"].inclusion.to_numpy(), unperturbed, atol=1e-8)
 
 
-@pytest.mark.parametrize("device", [WHERE, None])
-def test_rules_that_take_the_posterior_as_it_is_start_no_search(device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_take_the_posterior_as_it_is_start_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def searched(*arguments, **settings):
         raise AssertionError("nobody asked for compatible subsets")
 
     monkeypatch.setattr("invariance.decisions.pipeline.predictive_posterior", searched)
-    found = swept(device=device)
+    found = swept()
     assert not found.notes.str.contains("compatible").any()
     assert found.inclusion.notna().all()
+
+
+def test_outcomes_that_ascend_together_share_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on for 30 s in the ascent of three outcomes, and never otherwise."""
+    now, climb = [0.0], variational_device.climb_together
+
+    def slow(*arguments: object) -> object:
+        now[0] += 30.0
+        return climb(*arguments)
+
+    for module in (variational_device, variational, fitting):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(variational_device, "climb_together", slow)
+    assert swept().groupby("outcome").seconds.first().tolist() == pytest.approx([10.0] * 3)
+
+
+def test_the_ascent_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+
+    class Bar(ProgressBar):
+        def advance(self, steps: int = 1, detail: str = "") -> None:
+            said.append((steps, detail))
+            super().advance(steps, detail)
+
+    monkeypatch.setattr(sweep_module, "ProgressBar", Bar)
+    swept()
+    assert said[:3] == [(0, "gradient ascent 33%"), (0, "gradient ascent 67%"), (0, "gradient ascent 100%")]
+    assert [steps for steps, _ in said[3:]] == [1, 1, 1]
 
 
 def test_a_rule_that_goes_by_prediction_searches_on_a_device_too() -> None:

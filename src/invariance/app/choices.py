@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from starlette.datastructures import ImmutableMultiDict
 
-from ..cli.options import FitOptions, read_names, write_names
+from ..cli.options import FitOptions, read_names, write_codes, write_names
 from ..exceptions import Message, Remedy, SettingError
 from ..models.registry import SHORT
 
@@ -53,8 +53,15 @@ WORDS = {
     "engine": "Engine",
     "select": "How features are selected",
     "deviations": "Deviations of coefficients between environments",
+    "baseline": "Baselines of environments",
     "drop_environment": "Leave out environments",
     "merge": "Make one environment of several",
+}
+# {value of the field: in words}
+BASELINES = {
+    "auto": "automatic: the same, or free if no subset allows that",
+    "shared": "the same in all",
+    "free": "free: each has its own, effects are compared",
 }
 NUMBERS = {
     "min_rows": "Leave out environments with fewer rows than",
@@ -107,6 +114,8 @@ def in_words(name: str, value: Any) -> str:
             return f"Leave out environments with fewer than {value} rows"
         case "strict", bool():
             return "Test exact invariance" if value else "Test invariance with tolerance"
+        case "baseline", str():
+            return f"{WORDS[name]}: {BASELINES.get(value, value).partition(':')[0]}"
         case _, str() if name in WAYS or name in PREDICTING:
             return (PREDICTING.get(name, {}) | WAYS.get(name, {})).get(value, "")
         case _, str() | int() | float() if name in WRITTEN | WORDS | NUMBERS:
@@ -162,7 +171,7 @@ def _plain(code: object) -> str:
 
 def _text(remedy: Remedy) -> str:
     texts = [in_words(name, value) for name, value in remedy.settings]
-    return ", ".join(texts) + remedy.note if all(texts) else ""
+    return "; ".join(texts) + remedy.note if all(texts) else ""
 
 
 def _sentence(text: str) -> str:
@@ -189,7 +198,7 @@ def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
     new = {name: str(value) for name, value in settings.items() if name in WRITTEN and name != "na"}
     words = settings.get("na", ())
     if isinstance(words, dict):
-        words = [f"{column}={_plain(code)}" for column, codes in words.items() for code in codes]
+        words = write_codes(words)
     na = [*read_names(written.get("na")), *map(str, words)]
     return {**written, **new} | ({"na": write_names(dict.fromkeys(na))} if na else {})
 

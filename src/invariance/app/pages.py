@@ -25,7 +25,8 @@ from starlette.staticfiles import StaticFiles
 from .._tools.text import duration
 from .._version import __version__
 from ..data.checks import SMALLEST_ENVIRONMENT
-from ..data.findings import MOST_GROUPS, DataCheck
+from ..data.findings import DataCheck
+from ..data.look import MOST_GROUPS
 from ..data.outcomes import outcome_kind
 from ..decisions.rules import RULES
 from ..exceptions import DataError, InvarianceError, SettingError
@@ -33,6 +34,7 @@ from ..inference.base import ENGINES
 from ..models.registry import FAMILIES, FAMILY_OF_KIND, SHORT
 from ..priors import PRIOR_FORMS
 from .choices import (
+    BASELINES,
     NUMBERS,
     OF_FIT,
     OF_PREDICTION,
@@ -59,8 +61,11 @@ STALE = "Another table has come in between: choose again, for this one."
 NO_RUN = "There is no such fit."
 # So many columns get a line each; one tick stands for all others.
 MOST_LINES = 300
+# So many columns and environments are shown in the table of missing values.
+MOST_GAPS = 40
 # Fields of more settings, as they are when nobody has changed them
-USUAL = {"prior": "uniform", "engine": "auto", "select": "predictive", "deviations": "auto", "max_size": "", "seed": ""}
+USUAL = {"prior": "uniform", "engine": "auto", "select": "predictive", "deviations": "auto", "baseline": "auto"}
+USUAL |= {"max_size": "", "seed": ""}
 # Findings of columns that are better no features
 NO_FEATURE = ("identifier", "dates", "text", "with_unit", "objects", "constant")
 
@@ -72,6 +77,7 @@ _templates.globals |= {
     "roles": ROLES,
     "labels": WORDS | NUMBERS,
     "ways": WAYS,
+    "baselines": BASELINES,
     "predicting": PREDICTING,
     "families": [name for name in FAMILIES if name not in SHORT.values()],
     "engines": ("auto", *ENGINES),
@@ -160,13 +166,14 @@ class Pages:
             off = finding.column in columns and str(columns.index(finding.column)) not in form.getlist("feature")
             off = off and finding.column not in chosen.values()
             is_open = bool(told.buttons) and not off and not any(button.set for button in told.buttons)
-            n_open += is_open
+            n_open += is_open and not finding.asks
             of_columns.get(finding.column or "", general).append((finding.code, told, is_open))
         alike = {str(label) for each in found.findings if each.code == "labels_alike" for label in each.environments}
         outcome = sent(found.columns, form.get("outcome", ""))
         environment = sent(found.columns, form.get("environment", ""))
         values["settings_changed"] = "strict" in form or any(form.get(k, v) != v for k, v in USUAL.items())
         values |= {"findings": of_columns, "general": general, "n_open": n_open, "alike": alike}
+        values["missing"] = found.missing_values.cells(MOST_GAPS, MOST_GAPS) if found.missing_values.columns else ()
         values |= {"outcome": outcome, "environment": environment, "outcome_model": _model(outcome, chosen, form)}
         return self._page("table.html", "Choices", notice or self.session.problem, status, **values)
 
@@ -378,10 +385,11 @@ class Pages:
         table, result, second = self.session.table, run.job.result, run.second
         cautions = second.result.get("warnings", ()) if second is not None else ()
         there = {path.name for path in run.folder.iterdir()}
+        verdict = " ".join(result["lines"])  # which a fit also warns of
         values = {
             "result": result,
             "notes": [said(text) for text in result["notes"]],
-            "warnings": [said(text) for text in result["warnings"]],
+            "warnings": [said(text) for text in result["warnings"] if " ".join(text.split()) != verdict],
             "pictures": {kind: text for kind, text in PICTURES.items() if f"{kind}.png" in there},
             "tables": {kind: text for kind, text in TABLES.items() if f"{kind}.csv" in there},
             "second": second,

@@ -6,7 +6,7 @@ import shutil
 import signal
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cli.inputs import many_features, read_file
-from ..cli.options import FileOptions, FitOptions
+from ..cli.inputs import begin, many_features, read_file
+from ..cli.options import FileOptions, FitOptions, read_codes
 from ..cli.outputs import table_arguments
 from ..cli.predict import predicted
 from ..data.checks import warnings_kept
-from ..data.findings import check
+from ..data.findings import examine, read_with
 from ..data.reading import column_names
 from ..data.settings import Columns
+from ..decisions.levels import level_in_words
 from ..decisions.plots import save_picture
 from ..estimators.bip import BIP
 from ..estimators.saved import load
@@ -46,6 +47,8 @@ PICTURES = {
 TABLES = {kind: PICTURES[kind] for kind in ("effects", "coefficients", "inclusion", "left_out")} | {
     "subsets": "The most probable subsets of features"
 }
+# Codes of findings that are not about one column alone: they hold for the features that are ticked.
+OF_ALL_FEATURES = ("missing", "exclusion", "refused", "stopped")
 # Rows of predictions that are shown
 SHOWN = 50
 Tell = Callable[[float, str], None]
@@ -58,12 +61,17 @@ def look(
     do not count among missing values, but whose other findings stay"""
     tell(0.0, "reading the table")
     source, roles = FileOptions(**written).open(file), roles or {}
-    found = check(source.path, **roles, format=source.form)
+    na = read_codes(written.get("na"))
+
+    def attempt(settings: Mapping[str, Any]) -> None:
+        begin(BIP(), read_with(source, roles, settings))
+
+    found = examine(source, roles, Columns(na=na), attempt=attempt)
     if exclude:
-        without = check(source.path, **roles, columns=Columns(exclude=exclude), format=source.form)
-        others = (finding for finding in found.findings if finding.code != "missing")
-        missing = (finding for finding in without.findings if finding.code == "missing")
-        found = replace(found, findings=(*others, *missing))
+        without = examine(source, roles, Columns(exclude=exclude, na=na), attempt=attempt)
+        kept = (finding for finding in found.findings if finding.code not in OF_ALL_FEATURES)
+        others = (finding for finding in without.findings if finding.code in OF_ALL_FEATURES)
+        found = replace(found, findings=(*kept, *others), missing_values=without.missing_values)
     return {"found": found}
 
 
@@ -86,15 +94,18 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     tell(0.0, "writing tables")
     for table, frame in _frames(model).items():
         frame.to_csv(folder / f"{table}.csv", index=False)
-    notes = many_features(choices, data)
-    return {"notes": notes, "selected": model.decision_.selected, "verdict": model.decision_.verdict.short}
+    decision, notes = model.decision_, many_features(choices, data)
+    verdict = decision.verdict
+    lines = [line for line in (verdict.effects, verdict.baseline, verdict.follows) if line]
+    told = {"selected": decision.selected, "verdict": decision.in_short, "lines": lines}
+    return told | {"level": level_in_words(decision.level) if model.n_environments_ > 1 else "", "notes": notes}
 
 
 def _frames(model: BIP) -> dict[str, pd.DataFrame]:
     """{table: frame} for those of TABLES that there are"""
     posterior = model.posterior_
     return {
-        "effects": model.decision_.effects(),
+        "effects": model.decision_.effects(by_environment=True),
         "coefficients": model.decision_.coefficients(),
         "inclusion": posterior.inclusion_probabilities.rename("probability").rename_axis("feature").reset_index(),
         "subsets": posterior.subsets(100),

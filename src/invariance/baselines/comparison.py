@@ -26,6 +26,7 @@ from ..data.checks import did_you_mean, quoted
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..decisions.decision import fallback
+from ..decisions.levels import LEFT_FREE
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError, DataWarning, EngineError, InvarianceError, Message, SettingError, WrongTypeError
@@ -53,7 +54,7 @@ _FAVOURABLE = {"inclusion probability": "inclusion probability near 1", "p-value
 _OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed", "all": "uses all"}
 # Fields of a result that JSON has under the same name.
 _WRITTEN = (
-    *("name", "outcome", "verdict", "model", "as_number", "status", "p_values", "coefficients"),
+    *("name", "outcome", "verdict", "level", "model", "as_number", "status", "p_values", "coefficients"),
     *("column_coefficients", "seconds", "notes", "mean_error", "worst_error", "error_ratio"),
 )
 _FAILURES = ValueError, EngineError, np.linalg.LinAlgError
@@ -72,7 +73,8 @@ class MethodResult:
     column_coefficients : those of all columns, by name
     inclusion, p_values : (p,), None where the method has none or did not select by it; NaN for screened-out features
         and for a rejected model
-    verdict, model : that the selected features are not invariant, and of the outcome with its reason, if BIP says so
+    verdict, model : what differs between environments given the selected features, and the model of the outcome with
+        its reason, if BIP says so; level : of invariance of these features, by BIP
     pooled : it asks what predicts on all rows together; as_number : it fits labels or counts by least squares
     left_out : {environment: error there of what was selected and fitted without it}, NaN where there is none; None
         where nobody asked; error_ratio : mean error over that of pooled regression on all features, in the environments
@@ -90,6 +92,7 @@ class MethodResult:
     inclusion: Floats | None = None
     p_values: Floats | None = None
     verdict: str | None = None
+    level: str | None = None
     model: str | None = None
     pooled: bool = False
     as_number: bool = False
@@ -109,6 +112,14 @@ class MethodResult:
     def _errors(self) -> Floats:
         errors = np.array([*(self.left_out or {}).values()])
         return errors[~np.isnan(errors)]
+
+    @property
+    def differing(self) -> str:
+        """What differs between environments given the selected features, in a few words; empty if nothing does."""
+        if self.verdict is None:
+            return ""
+        free = LEFT_FREE.get(self.level or "")
+        return "the selected features are not invariant" if free is None else f"{free} differ between environments"
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
@@ -189,7 +200,7 @@ class Comparison(Rendered):
             | {"left_out": None if m.left_out is None else [*m.left_out.values()]}
             for m in self.methods
         ]
-        about = {"format": "invariance.comparison/2", "outcome": self.outcome_name, "environments": labels}
+        about = {"format": "invariance.comparison/3", "outcome": self.outcome_name, "environments": labels}
         features = {"n_rows": self.n_rows, "features": self.feature_names, "groups": self.groups}
         content = about | features | {"error": self.error, "methods": methods}
         return written(content, path)
@@ -234,7 +245,7 @@ class Comparison(Rendered):
         ax.set_ylabel("method")
         true_ones = "" if truth is None else "; true features in green"
         what = f"Selected for {shorten(self.outcome_name, _LONGEST_LABEL)}{true_ones}"
-        doubts = [f"{m.name}: the selected features are not invariant" for m in self.methods if m.verdict]
+        doubts = [f"{m.name}: {m.differing}" for m in self.methods if m.differing]
         title(ax, "\n".join([*doubts, what]))
         return ax
 
@@ -257,9 +268,10 @@ class Comparison(Rendered):
     def sections(self) -> Iterator[Section]:
         """Doubts about the answers, a feature × method grid, one line per method."""
         doubts = [f"{m.name}: {m.verdict}" for m in self.methods if m.verdict is not None]
+        unexplained = any(m.verdict is not None and m.level not in LEFT_FREE for m in self.methods)
         features, n_environments = f"{len(self.feature_names):,} features", len(self.environments)
         said = f"Outcome {self.outcome_name}: {self.n_rows:,} rows, {features}, environments: {n_environments}"
-        yield Section(said, sentences=(*doubts, CAUSES) if doubts else ())
+        yield Section(said, sentences=(*doubts, CAUSES) if unexplained else tuple(doubts))
         # What fits labels or counts by least squares answers another question: it stands apart.
         comparable = [m for m in self.methods if not m.as_number]
         titles = name_labels([m.name for m in comparable], _TITLE_WIDTH)
@@ -570,6 +582,7 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         inclusion=inclusion,
         p_values=feature_values(model, "p_values_", data),
         verdict=None if decision is None or decision.invariant else str(decision.verdict),
+        level=None if decision is None else decision.level,
         model=None if posterior is None else model_in_words(posterior),
         pooled=pooled,
         as_number=as_number and predicts_for(data) is not Predicts.number,

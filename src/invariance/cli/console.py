@@ -21,7 +21,7 @@ import typer
 from .._tools.sections import as_text
 from .._tools.text import printable
 from ..exceptions import InvarianceError, Message
-from .options import STANDARD_OUTPUT, SpeechOptions, write_names
+from .options import STANDARD_OUTPUT, SpeechOptions, write_codes, write_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +140,6 @@ _NO_OPTIONS = (
 
 def in_shell(name: str, value: Any) -> str:
     """--missing drop for missing='drop'; no --features for features=None"""
-    from ..data.labels import level_of
     from ..decisions.rules import Threshold
     from ..models.registry import SHORT
 
@@ -157,7 +156,7 @@ def in_shell(name: str, value: Any) -> str:
         case "select", Threshold():
             return f"--select threshold --threshold {value.threshold:g}"
         case "na", dict():
-            value = write_names(f"{column}={level_of(code)}" for column, codes in value.items() for code in codes)
+            value = write_names(write_codes(value))
         case "merge_environments", dict():
             value = write_names(printable(f"{'+'.join(map(str, old))}={new}") for new, old in value.items())
     if isinstance(value, list | tuple):
@@ -165,12 +164,14 @@ def in_shell(name: str, value: Any) -> str:
     if name in _NO_OPTIONS or not isinstance(value, str | int | float):
         return f"{name}={value!r}"
     # A sign is quoted, or the full stop of the sentence looks like part of it.
-    return f"{option} {repr(value) if value in ('.', ',') else shlex.quote(str(value))}"
+    typed = repr(value) if value in (".", ",") else shlex.quote(str(value))
+    # What begins with - would be another option.
+    return f"{option}={typed}" if str(value).startswith("-") else f"{option} {typed}"
 
 
 def for_shell(text: str) -> str:
     """A message in the words of the command line; other text as it is."""
-    return text.worded(in_shell) if isinstance(text, Message) else str(text)
+    return text.worded(in_shell, " ") if isinstance(text, Message) else str(text)
 
 
 def said_by(error: Exception | str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,18 +11,33 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._tools.parallel import free_bytes, n_workers
+from .._tools.progress import compilation_explained
 from ..data.columns import resolve_columns
 from ..data.design import parts_of, refuse_design
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import stated
-from ..data.sources import RowSource, crowded, frame_of, source_of
+from ..data.reading import TableFile
+from ..data.settings import FileFormat
+from ..data.sources import RowSource, crowded, frame_of, source_of, table_files
+from ..decisions.pipeline import FitSettings
 from ..estimators.bip import BIP
 from ..exceptions import DataError, Message, SettingError, use
-from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN, as_family, family_of, needs_rows
-from ..moments.from_rows import Wanted, of_source, opened
+from ..models.registry import (
+    AUTO,
+    FAMILY_OF_KIND,
+    GAUSSIAN,
+    as_family,
+    family_of,
+    needs_rows,
+    resolve_family,
+    with_family_columns,
+)
+from ..moments.from_rows import Wanted, needing_the_table, of_source, opened
 from ..moments.moments import Moments
-from .console import for_shell, say
+from .console import for_shell, in_shell, say
 from .options import STANDARD_INPUT, FitOptions
 
 # Files of so many bytes are read in pieces, and once; of Parquet, 8 bytes for each value.
@@ -48,18 +64,25 @@ class InputFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of the one file, or of the values in it where these are more; 0 where there is no such file."""
-        path = Path() if self.file is None else self.file.expanduser()
-        if not path.is_file():
-            return 0
-        size = path.stat().st_size
-        if path.suffix == ".parquet" and find_spec("pyarrow") is not None:
-            from pyarrow.parquet import read_metadata
+        """Bytes of all files, or of the values in them where these are more; 0 where there are none."""
+        if self.file is not None:
+            return _bytes_of(self.file.expanduser())
+        with suppress(DataError):  # what is not there is refused where it is read
+            return sum(_bytes_of(file.path) for file in table_files(self.rows, FileFormat()))
+        return 0
 
-            with suppress(OSError, ValueError):  # a broken file is refused where it is read
-                about = read_metadata(path)
-                size = max(size, _BYTES_A_VALUE * about.num_rows * about.num_columns)
-        return size
+
+def _bytes_of(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    size = path.stat().st_size
+    if path.suffix == ".parquet" and find_spec("pyarrow") is not None:
+        from pyarrow.parquet import read_metadata
+
+        with suppress(OSError, ValueError):  # a broken file is refused where it is read
+            about = read_metadata(path)
+            size = max(size, _BYTES_A_VALUE * about.num_rows * about.num_columns)
+    return size
 
 
 class Need(NamedTuple):
@@ -80,12 +103,45 @@ def fit_model(
     model = given.bip(given.jobs)
     once = named.size >= LARGE if one_pass is None else one_pass
     in_pieces = _streams(named, stream, given)
+    if in_pieces and not stream:
+        need = need or _whole_table(given)
     data, source = _read_in_pieces(named, given, model, need, once) if in_pieces else (read_rows(named, given), None)
     for note in default_notes(model, given, data):
         say("note", note)
     if source is None or once:
         return model.fit(data), data
     return model.fit(data, environments=given.compared, rows=source), data
+
+
+def _whole_table(given: FitOptions) -> Need | None:
+    """What was asked that needs the whole table, which is read in pieces only if --stream says so"""
+    settings = needing_the_table(given.missing, given.columns)
+    return Need(" and ".join(in_shell(name, value) for name, value in settings.items())) if settings else None
+
+
+def begin(model: BIP, data: MultiEnvironmentData) -> None:
+    """Do what a fit does before its search: raises what it would be refused for."""
+    family, data = with_family_columns(resolve_family(as_family(model.family), data, model.deviations), data)
+    with compilation_explained(False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        FitSettings.of(model, np.random.default_rng(0), family).target(data)
+
+
+def try_fit(file: Path, given: FitOptions, content: bytes | None) -> None:
+    """Read a table as `fit` does, and begin to fit it. content : of standard input"""
+    named = InputFiles([file])
+    if _streams(named, None, given) and not needs_whole(file, given):
+        asked = given.outcome, given.compared, given.columns, given.environments, given.missing
+        opened(named.rows, Wanted(*asked), {"form": given.form})
+    source = TableFile(file.expanduser(), given.form, content)
+    begin(
+        given.bip(given.jobs), MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading())
+    )
+
+
+def needs_whole(file: Path, given: FitOptions) -> bool:
+    """Whether a file would be read in pieces, and a setting needs the whole table."""
+    return bool(needing_the_table(given.missing, given.columns)) and _streams(InputFiles([file]), None, given)
 
 
 def _streams(named: InputFiles, asked: bool | None, given: FitOptions) -> bool:
@@ -125,7 +181,9 @@ def _read_in_pieces(
     moments = rows.moments()
     others = ["--two-passes reads again for tails of residuals and for intervals"] if once else []
     others += [] if named.file is None else ["--no-stream reads it as a whole"]
-    what = f"read {rows.rows.tally.n_rows:,} rows of {source.name} in pieces{', once' if once else ''}"
+    weights = rows.rows.weights  # by which rows count several times, or not at all
+    n_rows = rows.rows.tally.n_rows if weights is None else weights.n_rows
+    what = f"read {n_rows:,} rows of {source.name} in pieces{', once' if once else ''}"
     say("note", "; ".join([f"{what}, and kept their moments", *others]))
     return moments, source
 

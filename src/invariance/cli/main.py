@@ -106,6 +106,7 @@ def fit(
     save_to: Annotated[
         Path | None, option("MODEL", "Save the model, for `invariance predict`.", False, "--save")
     ] = None,
+    table: Annotated[Path | None, option("CSV", "Save the effects, also by environment.", False, "--table")] = None,
     compared: Annotated[
         str | None,
         option("METHODS", "Other methods to list in the report.", False, "--compare", rare=True),
@@ -122,10 +123,10 @@ def fit(
         from ..data.checks import warnings_kept
         from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
-        from .outputs import Files, checked_outputs, deliver_fit, save, source_of_report
+        from .outputs import Files, checked_outputs, deliver_fit, save, save_effects, source_of_report
 
         named = InputFiles(files)
-        asked = {"json": json, "plot": plot, "model": save_to, "report": report}
+        asked = {"json": json, "plot": plot, "model": save_to, "report": report, "effects_csv": table}
         outputs = checked_outputs(asked, named.file, plot_kind)
         if compared is not None:
             from ..baselines.comparison import compare as run_methods
@@ -140,13 +141,20 @@ def fit(
         # What the report tells of luck and price is told here and in the other files, too.
         refits = [("Chance", model.decision_.explain_luck)] if "report" in outputs else []
         if "report" in outputs or "model" in outputs:
-            refits.append(("Cost of invariance", model.decision_.explain_price))
-        saved: Files = {"model": ("the model", model.save), "plot": ("the picture", draw)}
+            # A saved model holds the cost, and what it takes to estimate it is done in any case.
+            refits.append(("Cost of invariance", partial(model.decision_.explain_price, "model" in outputs)))
+        write_effects = partial(save_effects, model.decision_)
+        saved: Files = {
+            "model": ("the model", model.save),
+            "plot": ("the picture", draw),
+            "effects_csv": ("the effects", write_effects),
+        }
         deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
             show(f"\n{model.new_environments()}")
         if unfinished:
-            say("note", f"--time-limit {time_limit:g} passed: {', '.join(unfinished)} left out or not finished")
+            told = f"--time-limit {time_limit:g} passed before these were finished: {', '.join(unfinished)}"
+            say("note", f"{told}; fit again with more seconds, or without a limit")
         if "report" in outputs:
             source = replace(source_of_report(named, given, data, context.meta.get(TYPED, ())), warned=tuple(warned))
             beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))
@@ -162,7 +170,7 @@ def compare(
         option("METHODS", 'From those below, as A,B. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
     ] = None,
     left_out: Annotated[
-        bool, option(None, "Also predict each environment by what is fitted without it.", False, "--left-out")
+        bool, option(None, "Also predict each environment by a fit to the others.", False, "--left-out")
     ] = False,
     given: FitOptions,
     json: Annotated[Path | None, json_option("the comparison")] = None,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import inspect
+import re
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from io import StringIO
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from .._tools.names import BelowLimit, Deviations, EngineName, FamilyName, Missing, PlotKind, RuleName
+from .._tools.names import Baseline, BelowLimit, Deviations, EngineName, FamilyName, Missing, PlotKind, RuleName
 from ..baselines.registry import METHODS
 from ..exceptions import DataError, SettingError
 from .completion import TYPED, column, columns, one_of, several_of
@@ -107,7 +108,7 @@ class FileOptions:
         from ..data.settings import FileFormat
 
         stated = {field.name: getattr(self, field.name) for field in fields(FileOptions)}
-        return FileFormat(**stated | {"na": [word for word in read_names(self.na) if not _of_column(word)]})
+        return FileFormat(**stated | {"na": [_plain(word) for word in read_names(self.na) if not _of_column(word)]})
 
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
@@ -173,6 +174,7 @@ _ENGINE = (
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
 _SELECT = "predictive: the best invariant predictor; mode: the most probable subset; threshold or median: features."
 _DEVIATIONS = "Of coefficients: free, random (few rows each) or auto."
+_BASELINE = "Of environments: shared, free (compare effects only) or auto."
 _RHO = "Share of themselves by which coefficients may differ between environments."
 _LEVEL = "Smallest p-value of an invariant subset, if some subset reaches it."
 _WEAK = "Smallest p-value if no subset reaches --level."
@@ -197,25 +199,31 @@ class ModelOptions(SpeechOptions):
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
     weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
     deviations: Deviations = setting("auto", "KIND", _DEVIATIONS, True)
+    baseline: Baseline = setting("auto", "KIND", _BASELINE, True)
     strict: bool = setting(False, None, "Test exact invariance: no --tolerance, no --tau.", False, "--strict")
     seed: int = setting(0, "N", "Seed of random numbers.", True, rare=True, min=0)
 
     def bip(self, jobs: int | None = None) -> BIP:
         """jobs : threads; None: all cores"""
-        from ..decisions.rules import Threshold
+        from ..decisions.pipeline import as_baseline
+        from ..decisions.rules import Threshold, as_rule
         from ..estimators.bip import BIP
         from ..models.registry import parse_family
         from ..priors import parse_prior
 
         if self.threshold is not None and self.select != "threshold":
             raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
+        engine = self._engine()
+        select = self.select if self.threshold is None else Threshold(self.threshold)
+        as_baseline(self.baseline, as_rule(select), engine)
         return BIP(
             parse_family(self.family),
             parse_prior(self.prior, self.max_size),
-            self._engine(),
+            engine,
             tolerance=self._tolerance(),
             deviations=self.deviations,
-            select=self.select if self.threshold is None else Threshold(self.threshold),
+            baseline=self.baseline,
+            select=select,
             n_jobs=jobs or -1,
             random_state=self.seed,
             progress=self.progress,
@@ -353,10 +361,26 @@ def write_names(names: Iterable[str]) -> str:
     return written.getvalue().removesuffix("\r\n")
 
 
+# What ends the name of a column before a code; \\= is part of the name.
+_SIGN = re.compile(r"(?<!\\)=")
+
+
 def _of_column(word: str) -> list[str]:
     """[column, value] of bmi=999; [] of a word for all columns"""
-    name, sign, value = word.partition("=")
-    return [name.strip(), value.strip()] if sign and name.strip() and value.strip() else []
+    name, *value = (part.strip() for part in _SIGN.split(word, 1))
+    return [_plain(name), *value] if name and any(value) else []
+
+
+def _plain(name: str) -> str:
+    return name.replace("\\=", "=")
+
+
+def write_codes(codes: Mapping[str, Iterable[Any]]) -> list[str]:
+    """The words that `read_codes` reads as {column: values}."""
+    from ..data.labels import level_of
+
+    escaped = {name: name.replace("=", "\\=") for name in codes}
+    return [f"{escaped[name]}={level_of(code)}" for name, found in codes.items() for code in found]
 
 
 def read_codes(text: str | None) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from .._tools.names import PlotKind
 from .._tools.sections import Section, as_text
 from .._tools.time_limit import out_of_time
 from ..data.settings import FileFormat
-from ..decisions.decision import FitSummary
+from ..decisions.decision import Decision, FitSummary
 from ..estimators.bip import BIP
 from ..exceptions import FileError
 from ..moments.moments import Moments
@@ -39,7 +39,8 @@ Files = Mapping[str, tuple[str, Callable[[Any], object]]]
 
 def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn: PlotKind | None = None) -> Outputs:
     """The paths that were given, complete; raises FileError where one cannot be written.
-    given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read; drawn : on the plot"""
+    given : by kind: json, plot, csv, new_csv, effects_csv, model, report
+    source : the file that is read; drawn : on the plot"""
     if drawn is not None and given["plot"] is None:
         raise FileError(f"--plot-kind {drawn} draws nothing without a file: add --plot {drawn}.png")
     outputs = {kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None}
@@ -68,6 +69,11 @@ def save(path: Path, write: Callable[[Path], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             write(temporary)
+
+
+def save_effects(decision: Decision, path: Path) -> None:
+    """Write the effects of all rows together and of each environment as a table."""
+    decision.effects(by_environment=True).to_csv(path, index=False)
 
 
 @contextmanager

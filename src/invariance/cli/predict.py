@@ -121,6 +121,7 @@ def predicted(
 
     from ..data.checks import listing, most_first, rows_text
     from ..data.columns import free_name
+    from ..data.reading import with_columns
     from ..data.settings import Columns
 
     columns = replace(saved.columns or Columns(), handle_unknown=handle_unknown)
@@ -172,7 +173,7 @@ def predicted(
         "errors": errors,
         "predictions": {name: values.reindex(range(len(rows))).tolist() for name, values in added.items()},
     }
-    return Predicted(rows.assign(**added), list(filter(None, sentences)), content)
+    return Predicted(with_columns(rows, added), list(filter(None, sentences)), content)
 
 
 def _read(
@@ -181,7 +182,7 @@ def _read(
     """What the model needs, with exposure and outcome where they are there; all columns as text with decimal points."""
     from ..data.checks import quoted, rows_text
     from ..data.columns import as_frame, frame_values, series_values
-    from ..data.reading import column_names, in_points, read_columns
+    from ..data.reading import column_names, in_points, read_columns, with_columns
 
     names, exposure = column_names(file), saved.outcome_.exposure
     saved.check_columns(names, file.name)
@@ -198,7 +199,7 @@ def _read(
         read[needed] = frame_values(as_frame(read), needed)
     else:
         mended = {name: saved.encoding.mending.series(as_frame(read)[name], name).to_native() for name in needed}
-        read = read.assign(**mended)
+        read = with_columns(read, mended)
     if exposure is not None and exposure in read:
         values = series_values(as_frame(read)[exposure], exposure)
         wrong = int(((values <= 0.0) | (values == float("inf"))).sum())

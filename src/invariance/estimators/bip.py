@@ -15,10 +15,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.names import Deviations, EngineName, FamilyName, PlotKind, PredictWith, RuleName
+from .._tools.names import Baseline, Deviations, EngineName, FamilyName, PlotKind, PredictWith, RuleName
 from .._tools.parallel import one_thread
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
+from .._tools.time_limit import ended_early
 from ..data.checks import keeping_warnings, said_in_search, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
@@ -31,7 +32,7 @@ from ..decisions.residual_check import ResidualCheck, residual_check
 from ..decisions.rules import Rule
 from ..exceptions import ApproximationWarning, DataError, NotInvariantWarning, SettingError, use
 from ..inference.base import Engine
-from ..models.base import Family, Predicts, predicts_of
+from ..models.base import Family, Level, Predicts, predicts_of
 from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
 from ..models.registry import ByOutcome, as_family, resolve_family, with_family_columns
@@ -49,7 +50,7 @@ from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 from .saved import SavedModel, load, save
-from .selector import explains_unknown, refuse_arguments
+from .selector import explains_unknown, refuse_arguments, worded_for_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,6 +79,9 @@ class BIP(IntervalRegressor):
         than features; "random", drawn from one distribution, for environments of any size; "auto": random where, of at
         most 20 features, some environment has too few rows for free ones of eight (or of all, if fewer), or these would
         take more than a quarter of the degrees of freedom
+    baseline : whether environments must have the same baseline (intercept, baseline hazard): "shared", as in the paper;
+        "free", each has its own, and effects alone are compared; "auto": shared and, if no subset is compatible with
+        that, free, then free with noise of their own. `decision_.level` is the level of invariance that holds
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
     predict_with : "auto" predicts with all features, unless environments that are left out show that these fail, and
         then with the selected ones: `decision_.prediction` says which, and why; "everything", "selected": with these;
@@ -96,12 +100,15 @@ class BIP(IntervalRegressor):
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
         no such subset
     decision_ : the Decision: a verdict, its reasons, and the role of each feature
-    invariant_ : whether the data leave it open that the selected features are, together, invariant
+    invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the tolerance. Where
+        effects are the same and baselines differ it is False, and `decision_.heterogeneity.same` is True
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
     selected_features_ : names
-    coef_ : one for each of columns_, the columns of X or, where these are levels, splines or grouped, what became of
-        them; constant ones have 0. Of two classes they are log odds of the second one.
+    coef_ : of the selected features, one for each of columns_, the columns of X or, if these are levels, splines or
+        grouped, what became of them; constant ones have 0. Of two classes they are log odds of the second one. They
+        predict, and pseudo-data (`pseudo_rows` of the family) may shrink them: effects to report are
+        decision_.effects() and decision_.coefficients(), by plain maximum likelihood
     predictor_ : what predicts, with its own columns, coefficients and intercept
     regressor_ : the fitted regressor; None without one, and where no feature predicts: predict then gives the mean
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
@@ -118,7 +125,6 @@ class BIP(IntervalRegressor):
 
     posterior_: Posterior
     inclusion_probabilities_: Floats
-    invariant_: bool
     regressor_: Any
     _takes_moments = True
 
@@ -131,6 +137,7 @@ class BIP(IntervalRegressor):
         select: RuleName | Rule = "predictive",
         tolerance: Tolerance | None = None,
         deviations: Deviations = "auto",
+        baseline: Baseline = "auto",
         columns: Columns | None = None,
         predict_with: PredictWith = "auto",
         regressor: Any = None,
@@ -144,6 +151,7 @@ class BIP(IntervalRegressor):
         self.select = select
         self.tolerance = tolerance
         self.deviations = deviations
+        self.baseline = baseline
         self.columns = columns
         self.predict_with = predict_with
         self.regressor = regressor
@@ -184,11 +192,13 @@ class BIP(IntervalRegressor):
             X, environments = self._second_pass(X, rows, environments, format), None
         data = self._read(X, y, environments, {"event": event, "exposure": exposure}, sample_weight)
         check_regressor(self.regressor, data)
-        family, data = with_family_columns(*self._family_for(data))
+        with worded_for_fit(X):
+            family, data = with_family_columns(*self._family_for(data))
         rng = generator(self.random_state)
         settings = FitSettings.of(self, copy.deepcopy(rng), family)
         with compilation_explained(self.progress):
-            target = settings.target(data)  # the model, bound to sufficient statistics, × the prior
+            with worded_for_fit(X):
+                target = settings.target(data)  # the model, bound to sufficient statistics, × the prior
             with one_thread():
                 findings = settings.findings(target, self.progress, rng)  # one pass of the engine
                 decision = Decision(findings, settings.rule.select(findings), settings.rule)
@@ -223,11 +233,15 @@ class BIP(IntervalRegressor):
 
     def _keep_fit(self, data: Data, settings: FitSettings, decision: Decision) -> None:
         """The findings, and what predicts by them."""
+        if told := ended_early():
+            decision.findings.note(told)
+            warn(told, ApproximationWarning)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         outcome = PredictedOutcome.of(data, settings.family)
         selection = Selection.known(settings, data, decision.findings, decision.mask)
         self._predictions = Predictions(selection, outcome, self._regressor, self.progress)
         decision = replace(decision, predictions=self._predictions)
+        _ = decision.between_environments  # with the estimates, so that printing fits nothing
         self._data, self._fit_settings, self._decision = data, settings, decision
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         fit = decision.findings.target.model.fit(decision.mask, local=False)
@@ -238,8 +252,10 @@ class BIP(IntervalRegressor):
         self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
         self.posterior_ = decision.findings.posterior.stating(decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
-        self.invariant_ = not decision.rejected
-        if not self.invariant_ and not said_in_search("", NotInvariantWarning):
+        if decision.findings.level is not Level.full and not said_in_search("", NotInvariantWarning):
+            verdict = decision.verdict
+            warn(f"{verdict.effects} {verdict.baseline} {verdict.follows}", NotInvariantWarning)
+        elif decision.rejected and not said_in_search("", NotInvariantWarning):
             told = f"{decision.verdict} {CAUSES}"
             if not decision.judged:
                 reasons = "; ".join(decision.findings.judge.model.outside_support(decision.mask[None]))
@@ -249,6 +265,12 @@ class BIP(IntervalRegressor):
         if decision.autocorrelation is not None and decision.autocorrelation.alarms:
             warn(decision.autocorrelation.sentence, ApproximationWarning)
         self.regressor_ = None if self._regressor is None else getattr(self.predictor_, "regressor", None)
+
+    @property
+    def invariant_(self) -> bool:
+        """Whether the selected features are invariant: effects, baseline and noise are the same in all environments up
+        to the tolerance, or no difference was found."""
+        return self.decision_.invariant
 
     @property
     def predictive_(self) -> Posterior | None:
@@ -355,6 +377,7 @@ class _OneKindOfOutcome(BIP):
         engine: EngineName | Engine = "auto",
         select: RuleName | Rule = "predictive",
         tolerance: Tolerance | None = None,
+        baseline: Baseline = "auto",
         columns: Columns | None = None,
         predict_with: PredictWith = "auto",
         n_jobs: int | None = None,
@@ -363,7 +386,7 @@ class _OneKindOfOutcome(BIP):
     ) -> None:
         given = family, prior, engine, select, tolerance
         run = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
-        super().__init__(*given, columns=columns, predict_with=predict_with, **run)
+        super().__init__(*given, baseline=baseline, columns=columns, predict_with=predict_with, **run)
 
     def _family_for(self, data: Data) -> tuple[Family, Data]:
         given = as_family(self.family)
@@ -434,7 +457,7 @@ class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
 
     Attributes
     ----------
-    coef_ : logarithms of hazard ratios
+    coef_ : logarithms of hazard ratios, as they predict; decision_.effects() has those to report
     Others are as those of BIP.
 
     Examples

@@ -19,6 +19,7 @@ from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
 from ..data.design import Span
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
+from ..data.reading import with_columns
 from ..data.weights import weighted
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
@@ -82,9 +83,10 @@ class IntervalRegressor(EnvironmentSelector):
         half the width of `predict_interval(X, coverage=0.683)`.
 
         environments : label of each row, or the name of a column of X, or the list of columns that `fit` took, of which
-            the first one counts: where all features predict a number, rows of an
-            environment of the fit get its own intercept, as a mixed model predicts it, and after a fit with random
-            deviations its own coefficients; without labels, and in others, predictions are those of a new environment
+            the first one counts: if all features predict a number, or selected ones whose baselines differ
+            (`decision_.level`), rows of an environment of the fit get its own intercept, as a mixed model predicts it,
+            and after a fit with random deviations its own coefficients; without labels, and in others, predictions are
+            those of a new environment
 
         Of two classes it is the probability of the second one; of counts the expected count, per unit of exposure where
         there is one; of times to an event the median, infinite where it is longer than any time that was seen, which a
@@ -198,7 +200,7 @@ class IntervalRegressor(EnvironmentSelector):
         others = {name: levels[name].levels[0] if name in levels else 0.0 for name in names if name not in needed}
         if hasattr(native, "reindex"):  # pandas, all at once
             filled = native[list(needed)].reindex(columns=names, fill_value=0.0)
-            return filled.assign(**{name: text for name, text in others.items() if name in levels})
+            return with_columns(filled, {name: text for name, text in others.items() if name in levels})
         fillers = (nw.lit(value).alias(name) for name, value in others.items())
         return frame.with_columns(*fillers).select(*names).to_native()
 

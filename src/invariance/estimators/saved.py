@@ -30,6 +30,7 @@ from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..decisions.decision import Verdict
+from ..decisions.levels import LEFT_FREE, BaselineDifference, Heterogeneity, in_short, level_in_words
 from ..decisions.luck import Luck
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.survival import PiecewiseHazard
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/6"
+FORMAT = "invariance.model/7"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
@@ -98,7 +99,8 @@ def to_plain(model: BIP) -> dict[str, Any]:
     choice = predictions.choice
     kinds = ["selected", *([] if choice.reason else ["everything"]), *(["average"] if model._regressor is None else [])]
     predictions.leave_out([*kinds, "constant"])
-    price = None if choice.reason else predictions.price
+    known = not choice.reason and not predictions.new_environments("selected").not_left_out
+    price = predictions.price if known else None
     return {
         "format": FORMAT,
         "versions": {"invariance": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -116,6 +118,9 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
         "evidence": to_json(model.decision_.evidence),
         "verdict": to_json(model.decision_.verdict),
+        "level": model.decision_.level,
+        "heterogeneity": to_json(model.decision_.heterogeneity),
+        "baseline": to_json(model.decision_.baseline),
         "ranked_by": model.decision_.posterior.kind,
         "luck": to_json(model.decision_.known_luck),
         "prediction": to_json(_placed(choice, posterior.environments)),
@@ -176,7 +181,8 @@ def _predictor_from_plain(content: dict[str, Any], outcome: PredictedOutcome, tr
 def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
     """Environments by their position."""
     left_out = [replace(errors, environment=environments.index(errors.environment)) for errors in found.left_out]
-    return {"left_out": to_json(left_out), "impossible": [environments.index(label) for label in found.impossible]}
+    impossible = [environments.index(label) for label in found.impossible]
+    return {"left_out": to_json(left_out), "impossible": impossible, "not_left_out": found.not_left_out}
 
 
 def _errors_from_plain(
@@ -184,7 +190,8 @@ def _errors_from_plain(
 ) -> NewEnvironments:
     left_out = [errors | {"environment": environments[errors["environment"]]} for errors in content["left_out"]]
     impossible = tuple(environments[place] for place in content["impossible"])
-    return NewEnvironments(outcome, from_json(tuple[EnvironmentErrors, ...], left_out), impossible, by)
+    found = from_json(tuple[EnvironmentErrors, ...], left_out)
+    return NewEnvironments(outcome, found, impossible, by, content.get("not_left_out", 0))
 
 
 def _skops(what: str) -> Any:
@@ -219,8 +226,12 @@ class SavedSummary(Rendered):
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        model = self.model
-        told = {"verdict": model.verdict_, "luck": model.luck_, "selected": format_subset(model.selected_features_)}
+        model, verdict = self.model, self.model.verdict_
+        sentence = " ".join(filter(None, (verdict.effects, verdict.context))) or verdict.sentence
+        told: dict[str, Any] = {"verdict": sentence, "baseline": verdict.baseline or None}
+        told |= {"elsewhere": verdict.follows or None}
+        told |= {"level": level_in_words(model.level_) if model.n_environments_ > 1 else None, "luck": model.luck_}
+        told |= {"selected": format_subset(model.selected_features_)}
         told |= {"predicts with": model.prediction_.told(model.predict_with), "price": model.price_}
         facts = tuple((label, str(fact)) for label, fact in told.items() if fact is not None)
         return Section("Decision, as saved", facts=facts, label_width=13), *self.posterior.sections
@@ -231,9 +242,10 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; prediction_ : what predicts
-    and why; price_ : what invariance costs, None where all features cannot predict; luck_ : whether luck would do as
-    well, as far as that was asked before saving; outcome_name_, outcome_ : what is predicted
+    with; settings_ : {parameter: text}; evidence_, verdict_, level_, heterogeneity_, baseline_ : of the selected
+    features, as `decision_` has them; prediction_ : what predicts and why; price_ : what invariance costs, None if all
+    features cannot predict or no environment was left out; luck_ : whether luck would do as well, as far as that was
+    asked before saving; outcome_name_, outcome_ : what is predicted
     """
 
     posterior_: Posterior
@@ -280,6 +292,10 @@ class SavedModel(IntervalRegressor):
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
         self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         self.verdict_ = from_json(Verdict, content["verdict"])
+        self.level_ = str(content["level"])
+        self.heterogeneity_ = from_json(Heterogeneity, content["heterogeneity"])
+        baseline = content["baseline"]
+        self.baseline_ = None if baseline is None else from_json(BaselineDifference, baseline)
         self._ranked_by = (self.predictive_ if content["ranked_by"] == "predictive" else None) or self.posterior_
         self.luck_ = None if content["luck"] is None else from_json(Luck, content["luck"])
         self.fingerprint_, self.versions_ = content["fingerprint"], content["versions"]
@@ -297,6 +313,10 @@ class SavedModel(IntervalRegressor):
         self.price_ = None if price is None else _labelled(from_json(Price, price), self.environments_)
         self.regressor_ = getattr(self._predictor("auto"), "regressor", None)
         self._regressor = None if "average" in self._predictors else self.settings_["regressor"]
+
+    @property
+    def _in_short(self) -> str:
+        return in_short(self.level_, self.verdict_, self.heterogeneity_, self.baseline_)
 
     def _predictor(self, kind: str) -> Predictor:
         return self._predictors[self._resolved(kind)]
@@ -338,7 +358,10 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
         raise DataError(f"{path} was changed since it was written: save the model again.")
     model = _KINDS[content["kind"]]()
     model._restore(content, trusted)
-    if not model.invariant_:
-        what = f"{format_subset(model.selected_features_)}, selected by the saved model"
+    what = f"{format_subset(model.selected_features_)}, selected by the saved model"
+    if model.level_ in LEFT_FREE:
+        unknown = "Predictions do not know the baseline of a new environment."
+        warn(f"{what}: {model._in_short}. {unknown}", NotInvariantWarning)
+    elif not model.invariant_:
         warn(f"{what}, is not known to be invariant: {model.verdict_}", NotInvariantWarning)
     return model

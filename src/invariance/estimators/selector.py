@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self
 
@@ -49,6 +50,8 @@ _ABSENT = -1
 _CLUSTERS = ("cluster", "clusters", "subject", "patient")  # rows of one of which are not independent
 _ENVIRONMENTS = ("groups", "group", "environment", "envs", "env")  # as others call them
 _AS_NUMBERS = {"dtype": np.float64, "ensure_all_finite": False}
+_OF_COLUMNS, _OF_FILES = ({each.name for each in fields(kind)} for kind in (Columns, FileFormat))
+_OF_DATA = tuple(inspect.signature(MultiEnvironmentData.from_arrays).parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,11 +144,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         table, given = self._split(X, given.pop("environments"), given)
         table, outcome, names = self._validated(table, y)
         columns = replace(self._columns, features=None, exclude=(), environment=None, weights=None)
-        try:
+        with worded_for_fit(table):
             outcome = named_like(y, outcome)
             data = MultiEnvironmentData.from_arrays(table, outcome, feature_names=names, columns=columns, **given)
-        except DataError as error:
-            raise DataError(_worded_for_fit(error)) from None
         data = replace(data, weights=weights)
         if data.n_environments == 1:
             what = "no environments were given, and one says nothing about invariance"
@@ -389,6 +390,9 @@ def refuse_arguments(unknown: Iterable[str], where: str = "fit", known: Sequence
         instead = "pass environments=, one label per row" if name in _ENVIRONMENTS else "leave it out"
         if name in _CLUSTERS:
             instead = "rows count as independent. Give one row each, or these as environments, deviations='random'"
+        if name in _OF_DATA and name not in _ENVIRONMENTS and where == "fit":
+            of_table = f"columns=Columns({name}=...) and a data frame, or " if name in _OF_COLUMNS else ""
+            instead = f"use {of_table}MultiEnvironmentData.from_arrays(X, y, environments, {name}=...)"
         if name == "sample_weight":
             instead = "use columns=Columns(weights='w'), or MultiEnvironmentData.from_arrays(X, y, ..., weights=w)"
         if name == "class_weight":
@@ -412,19 +416,28 @@ def _check_named(named: Mapping[str, str], available: Sequence[str] | None) -> N
             raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
 
 
-def _worded_for_fit(error: DataError) -> str:
-    """Its message, with settings of tables as `fit` takes them."""
-    message = error.args[0]
+@contextmanager
+def worded_for_fit(X: Any) -> Iterator[None]:
+    """Inside the block: remedies of a DataError about X are settings of tables as `fit` takes them."""
+    try:
+        yield
+    except DataError as error:
+        message = error.args[0]
+        if isinstance(X, MultiEnvironmentData | Moments) or not isinstance(message, Message):
+            raise
+        named = frame_names(X) is not None
+        raise DataError(message.worded(partial(_typed_in_fit, named))) from None
 
-    def setting(name: str, value: Any) -> str:
-        if hasattr(Columns, name):
-            return f"columns=Columns({name}={value!r})"
-        if hasattr(FileFormat, name):
-            return f"read_table(..., {name}={value!r})"
-        of_table = name in ("drop_environments", "merge_environments", "min_rows")
-        return f"MultiEnvironmentData.from_{'table' if of_table else 'arrays'}(..., {name}={value!r})"
 
-    return message.worded(setting) if isinstance(message, Message) else str(message)
+def _typed_in_fit(named: bool, name: str, value: Any) -> str:
+    """A setting, for rows whose columns are named or not"""
+    if name in _OF_COLUMNS and (named or name not in ("features", "exclude")):
+        return f"columns=Columns({name}={value!r})"
+    if name in _OF_FILES:
+        return f"read_table(..., {name}={value!r})"
+    if name in _OF_DATA:
+        return f"MultiEnvironmentData.from_arrays(..., {name}={value!r})"
+    return f"{name}={value!r}"
 
 
 def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], object]) -> Any:

@@ -22,6 +22,7 @@ from ..models.base import (
     BoundModel,
     EnvironmentData,
     Fit,
+    Level,
     Predicts,
     link_of,
     moments_of,
@@ -29,13 +30,16 @@ from ..models.base import (
     rows_for,
     rows_of,
 )
+from ..models.free_baselines import FreeBaselines
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
+from ..moments.random_intercept import uncertainty
 from .everything import (
     least_squares_line,
     line_of_everything,
     mean_deviance,
+    random_intercept_line,
     regression_on,
     regression_on_everything,
     shrinks,
@@ -96,6 +100,11 @@ class Selection:
         return self.settings.rule.select(self.findings)
 
     @cached_property
+    def level(self) -> Level:
+        """Of invariance, at which subsets are compatible: below the full one they predict with free baselines."""
+        return self.findings.level
+
+    @cached_property
     def averaged(self) -> tuple[Mask, Floats]:
         """Subsets (m, p) and weights (m,); the selected one where no subset is compatible"""
         predictive = self.findings.predictive
@@ -140,14 +149,35 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
             member = AveragedFit(np.arange(len(line.columns)), *about)
             found = LinearPredictor(design, (member,), np.asarray, line.effects)
             used = as_mask(data.features.with_columns(line.columns), data.features.names)
-            return found if line.effects is None else _deviating(found, selection.target.model, used[None])
+            model = selection.target.model.at_level(Level.full)
+            return found if line.effects is None else _deviating(found, model, used[None])
         return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
-    masks, weights = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1)
+    masks, weights, level = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1), Level.full
     if kind != "constant":
         masks, weights = selection.averaged if kind == "average" else (selection.mask[None], weights)
-    model = selection.target.model
+        level = selection.level
+    model = selection.target.model.at_level(level)
     fitted = _of_fits([model.line(mask) for mask in masks], weights.tolist(), data)
+    if isinstance(model, FreeBaselines):
+        return _with_baselines(fitted, model, masks)
     return _deviating(fitted, model, masks)
+
+
+def _with_baselines(predictor: LinearPredictor, model: FreeBaselines, masks: Mask) -> LinearPredictor:
+    """With the baselines of the environments of the fit, given the subset (p,) of each member, and after random
+    deviations with how uncertain the baseline of a new environment is"""
+    moments, members = model.full.moments, []
+    effects = np.zeros((model.n_environments, 1 + len(predictor.columns)))
+    for member, mask in zip(predictor.members, masks, strict=True):
+        found = model.random_intercept(mask)
+        effects[:, 0] += member.weight * found.effects
+        if isinstance(model, GaussianRandomDeviations):
+            columns = moments.feature_columns[model.features.expand(mask)]
+            spread = uncertainty(moments, columns, found.ratio)
+            between = model.n_environments - 1.0
+            member = replace(member, noise=found.noise, uncertainty=spread, between=between)
+        members.append(member)
+    return replace(predictor, members=tuple(members), effects=effects)
 
 
 def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> LinearPredictor:
@@ -347,7 +377,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
     data: Any = selection.data
     family = selection.settings.family
     if selection.linear and refits is None and not shrinks(data):
-        known = getattr(selection.target.model, "moments", None)
+        known = getattr(selection.target.model.at_level(Level.full), "moments", None)
         data = known if known is not None and known.scatter.size else moments_of(data)
     errors = np.full((2, data.n_environments), np.nan)
     for place, label in enumerate(data.environments):
@@ -360,15 +390,25 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
                 predicted = [refits.predicted(place, used) for used in (every, columns)]
                 errors[:, place] = np.sqrt(np.mean((y - predicted) ** 2, axis=1))
                 continue
-            fits: tuple[Any, Any]
-            if selection.linear:
-                fits = line_of_everything(others), least_squares_line(others, columns)
-            else:
-                fits = regression_on_everything(family, others), regression_on(family, others, chosen.names)
+            of_all: Any = line_of_everything(others) if selection.linear else regression_on_everything(family, others)
+            fits = of_all, _fit_on(selection, others, columns, chosen.names)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:
                 errors[:, place] /= _error(regression_on(family, rows_for("whole", others), ()), data, place)
     return errors
+
+
+def _fit_on(selection: Selection, data: Any, columns: tuple[str, ...], names: tuple[str, ...]) -> Any:
+    """The fit that predicts with the selected features, of other data; where baselines are free, with those of the
+    environments"""
+    level = selection.level
+    if selection.linear:
+        return (least_squares_line if level is Level.full else random_intercept_line)(data, columns)
+    family = selection.settings.family
+    if level is Level.full:
+        return regression_on(family, data, names)
+    mask = as_mask([name for name in data.feature_names if name in names], data.feature_names)
+    return family.bind(data).at_level(level).line(mask)
 
 
 def _error(fit: Any, data: Any, place: int) -> float:

@@ -80,17 +80,17 @@ def least_squares_line(data: Data, columns: tuple[str, ...]) -> Line:
     return Line(columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0))
 
 
+def random_intercept_line(data: Data, columns: tuple[str, ...]) -> Line:
+    """The fixed part of a random intercept's fit, on these columns."""
+    moments = moments_of(data)
+    fit = random_intercept(moments, moments.places(columns))
+    return Line(columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0))
+
+
 def usable_columns(data: Data) -> tuple[str, ...]:
     """Of all features but those that are constant in every environment, where environments are too few to tell what
     these do."""
-    if isinstance(data, Moments):
-        at = data.feature_columns
-        constant = (data.maximum[:, at] == data.minimum[:, at]).all(axis=0)
-    else:
-        parts = [data.X[data.rows(e)] for e in range(data.n_environments)]
-        constant = np.array([part.min(axis=0) == part.max(axis=0) for part in parts]).all(axis=0)
-    features = data.features
-    whole = np.logical_and.reduceat(constant, features.starts[:-1])
+    features, whole = data.features, data.site_level.features(data.features)
     if data.n_environments >= features.widths[whole].sum() + _MORE_ENVIRONMENTS:
         return features.columns
     return features.chosen(~whole).columns

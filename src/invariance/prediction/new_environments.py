@@ -18,6 +18,7 @@ from .._tools.arrays import Floats
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
 from .._tools.text import in_quotes, printable
+from .._tools.time_limit import out_of_time
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError
@@ -308,6 +309,8 @@ class EnvironmentErrors:
         return float(np.quantile(self.absolute_errors, coverage))
 
 
+OUT_OF_TIME = "no environment was left out, because the limit on the time of the fit had passed"
+_LEAVING_OUT = "errors without each environment"  # as a limit on the time lists it
 _MAY_MISS = "intervals may not cover how new environments differ."
 
 
@@ -335,13 +338,14 @@ class NewEnvironments(Rendered):
     """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures.
 
     left_out : none where there is one environment; impossible : those without which nothing could be fitted; by : what
-    predicts, as in `Predictions`
+    predicts, as in `Predictions`; not_left_out : as many as a limit on the time kept from being left out, all or none
     """
 
     outcome: PredictedOutcome
     left_out: tuple[EnvironmentErrors, ...]
     impossible: tuple[Hashable, ...] = ()
     by: str = "selected"
+    not_left_out: int = 0
 
     def half_width(self, coverage: float) -> float:
         """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest; 0 without any."""
@@ -354,12 +358,21 @@ class NewEnvironments(Rendered):
 
     @property
     def n_environments(self) -> int:
-        return max(len(self.left_out) + len(self.impossible), 1)
+        return max(len(self.left_out) + len(self.impossible) + self.not_left_out, 1)
+
+    @property
+    def why_none(self) -> str:
+        """Why no environment was left out, of several."""
+        if self.not_left_out:
+            return f"{OUT_OF_TIME[:1].upper()}{OUT_OF_TIME[1:]}."
+        return "No environment could be left out: the others alone cannot be fitted."
 
     def limit(self, used: Collection[str] = ()) -> str:
         """What limits intervals of predictions from the columns `used`; empty where nothing does."""
         if few := few_environments(self.n_environments):
             return few
+        if self.not_left_out:
+            return f"{OUT_OF_TIME}: {_MAY_MISS}"
         if self.impossible:
             who = f"{len(self.impossible)} of {self.n_environments} environments ({quoted(self.impossible, 4)})"
             return f"{who} could not be left out, because the others alone cannot be fitted as asked: {_MAY_MISS}"
@@ -455,15 +468,21 @@ def cross_validate(
     selected: Selected,
 ) -> dict[str, NewEnvironments]:
     """Of each of the kinds that `build` takes. Repeats the selection without each environment, with the random numbers
-    of the fit, where a kind needs it and it is not among those `selected`, which it joins; refits: of a regressor."""
+    of the fit, where a kind needs it and it is not among those `selected`, which it joins; refits: of a regressor. Once
+    a limit on the time has passed, which also cuts searches of selections short, none counts as left out."""
     data = whole.data
     if data.n_environments == 1:
         return {kind: NewEnvironments(outcome, (), by=kind) for kind in kinds}
     found: list[list[EnvironmentErrors | None]] = []
     with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
         for label in data.environments:
+            if out_of_time(_LEAVING_OUT):
+                break
             found.append(_without(label, whole, outcome.predicts, kinds, refits, selected))
             bar.advance()
+    if out_of_time(_LEAVING_OUT):
+        selected.clear()
+        return {kind: NewEnvironments(outcome, (), by=kind, not_left_out=data.n_environments) for kind in kinds}
     each = {}
     for kind, *errors in zip(kinds, *found, strict=True):
         impossible = tuple(label for label, own in zip(data.environments, errors, strict=True) if own is None)
@@ -494,7 +513,7 @@ def _without(
             with suppress(DataError, EngineError):
                 predictors[k] = build(kind, selection) if refits is None else columns_of_kind(kind, selection)
         if "findings" in vars(selection):
-            selected[label] = {"mask": selection.mask, "averaged": selection.averaged}
+            selected[label] = {name: getattr(selection, name) for name in ("mask", "averaged", "level")}
     features = selection.data.features
     unseen = tuple(name for name in data.features.columns if name not in set(features.columns))
     found: list[EnvironmentErrors | None] = []

@@ -14,7 +14,7 @@ from .._tools.progress import ProgressMode
 from ..exceptions import SettingError
 from ..models.base import Predicts, rows_for
 from .choice import Choice, Refits, Selection, build, choose
-from .new_environments import EnvironmentErrors, NewEnvironments, Selected, cross_validate
+from .new_environments import OUT_OF_TIME, EnvironmentErrors, NewEnvironments, Selected, cross_validate
 from .predictor import PredictedOutcome, Predictor
 
 # With fewer environments it cannot be told what invariance costs; a share of the error that is as good as none.
@@ -137,6 +137,8 @@ class Predictions:
         """What invariance costs. Repeats the selection without each environment."""
         self.leave_out(("selected", "everything", "constant"))
         errors = self._elsewhere
+        if errors["selected"].not_left_out:
+            raise SettingError(f"What invariance costs was not estimated: {OUT_OF_TIME}.")
         return Price.of(errors["selected"], errors["everything"], errors["constant"], self.choice.uses)
 
     @property

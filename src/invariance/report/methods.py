@@ -23,13 +23,16 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
 from ..decisions.effects import standard_errors_in_words
+from ..decisions.levels import BASELINE_UNITS, BaselineDifference
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, link_of, predicts_of
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Level, Predicts, link_of, predicts_of
+from ..models.free_baselines import FreeBaselineGaussian, FreeBaselineRandomDeviations
 from ..models.likelihood import ByLikelihood
 from ..models.random_deviations import too_small_for_free
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
+from ..posterior.summary import format_small_p_value
 from ..prediction.everything import shrinks
 from .page import Block
 
@@ -231,7 +234,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         f"{printable(posterior.outcome_name)} in the same way {where} with {int(posterior.counts.sum()):,} rows in all "
         f"({_fewest(posterior)})."
     )
-    linked = f", by maximum likelihood with a {link_of(family)} link" if isinstance(family, ByLikelihood) else ""
+    linked = f", by maximum likelihood with the {link_of(family)} link" if isinstance(family, ByLikelihood) else ""
     weights = "" if subject.data.weights is None else f" {subject.data.weights}"
     yield f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}{linked}."
     *first, last = (_PARTS.get(part, part) for part in model.compares)
@@ -247,6 +250,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     if n > 1:
         judged = "; ".join([model.judged_by(decision.accepted), *_tolerated(subject)])
         yield f"Subsets count as compatible with invariance by this software's test of it: {judged}."
+        yield from _free_baselines(subject)
     yield f"The features were selected by the rule {decision.rule_says}."
     if getattr(decision.rule, "by_prediction", False):
         yield (
@@ -267,6 +271,11 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     if kind == "everything" and predictions.regressor is None and predictions.selection.linear:
         usual = "the average of pooled least squares and of least squares with a random intercept of each environment"
         yield f"All features predict by {_RIDGE if shrinks(subject.data) else usual}."
+    if kind == "selected" and predictions.regressor is None and decision.findings.level is not Level.full:
+        line = "the fit with common coefficients and the mean baseline"
+        if predictions.selection.linear:
+            line = "least squares with a random intercept of each environment"
+        yield f"The selected features predict by {line}."
     if predictions.regressor is not None:
         yield f"What predicts is fitted by {typed(predictions.regressor)}."
     if decision.selected:
@@ -312,19 +321,23 @@ def _score(subject: Subject) -> Iterator[str]:
     if components is not None:
         yield from _design_score(components.design)
         return
+    level, judge = subject.decision.findings.level, subject.posterior.judge
+    of_posterior = Level.full if judge is None else judge.model.level
+    stratified = "" if of_posterior is Level.full else ", with a baseline of its own in each,"
+    more = "" if of_posterior is level else "; it compares baselines, too"
     if getattr(family, "deviations", "") == "random":
         yield (
             "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against one whose "
             "coefficients deviate at random between them, by one distribution, given z; whether they deviate is told "
-            "by a score test with its exact moments. Deviations are random, not free: "
+            f"by a score test with its exact moments{more}. Deviations are random, not free: "
             f"{too_small_for_free(subject.data) or 'this was asked for'}."
         )
         if not isinstance(subject.data, Moments):
             yield "The spread of the noise is compared by Levene's test, of absolute residuals."
         return
     yield (
-        "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against separate fits "
-        "to those of each, given z."
+        f"Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments{stratified} against "
+        f"separate fits to those of each, given z{more}."
     )
     if kind == "Additive":
         yield "Numeric features enter by smooth curves that are fitted to all rows."
@@ -352,6 +365,34 @@ def _design_score(design: Design) -> Iterator[str]:
         if design.variable.ar:
             yield f"Noise is autoregressive of order {design.variable.ar}: rows were prewhitened for each subset."
     yield "The spread of the noise is compared by the same tests of absolute residuals."
+
+
+def _free_baselines(subject: Subject) -> Iterator[str]:
+    """How effects and baselines were compared, if each environment has its own baseline."""
+    decision, findings = subject.decision, subject.decision.findings
+    if findings.level is Level.full:
+        return
+    asked = subject.settings.get("baseline") == "free"
+    why = "as was asked for" if asked else "because no subset was compatible where baselines had to be the same, too"
+    own = "baseline" if findings.level is Level.effects else "baseline and a variance of its noise"
+    yield f"Each environment has its own {own}, {why}."
+    strata = "baseline hazards" if predicts_of(subject.family) is Predicts.time else "intercepts"
+    model = findings.target.model
+    by_f = isinstance(model, FreeBaselineGaussian | FreeBaselineRandomDeviations)
+    test = "F test" if by_f else "likelihood ratio test"
+    compared = f"{test} of separate against common coefficients"
+    if isinstance(model, FreeBaselineRandomDeviations):
+        compared = "score test of deviations of coefficients"
+    yield f"Effects: {compared}, given {strata} by environment."
+    if decision.baseline is not None:
+        yield f"Baselines: {test} of {strata} by environment, given common coefficients; {_spread(decision.baseline)}."
+
+
+def _spread(baseline: BaselineDifference) -> str:
+    unit = printable(baseline.unit)
+    unit = unit if unit in BASELINE_UNITS.values() else f"in units of {unit}"
+    size = f"{baseline.sd:.2g} {unit} by restricted maximum likelihood (REML)"
+    return f"p-value {format_small_p_value(baseline.p_value)}, standard deviation between environments {size}"
 
 
 def _tolerated(subject: Subject) -> Iterator[str]:

@@ -24,13 +24,12 @@ from .._tools.plotting import (
     missing_glyphs_allowed,
     new_figure,
 )
-from .._tools.text import printable
+from .._tools.text import UNKNOWN, printable, with_equal_decimals
 from ..exceptions import FileError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_UNKNOWN = "–"
 _STYLE: Any = {"font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "invariance"}
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
@@ -63,30 +62,12 @@ def numbers(
     """A column of numbers as a function writes them, by default with four digits; "–" where one is not known."""
     written = written or (lambda value: with_equal_decimals([value])[0])
     given = [float(value) for value in values]
-    cells = (Cell(written(value), value) if math.isfinite(value) else Cell(_UNKNOWN) for value in given)
+    cells = (Cell(written(value), value) if math.isfinite(value) else Cell(UNKNOWN) for value in given)
     return Column(printable(title), tuple(cells), hint=hint)
 
 
 def counts(title: str, values: Iterable[float]) -> Column:
     return numbers(title, values, lambda value: f"{value:,.0f}")
-
-
-def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence[float] | None = None) -> list[str]:
-    """Numbers that are read together, such as an estimate and its interval: the largest, or the largest of those
-    `like` which they are written, has so many digits; each has where they are positive and differ tenfold."""
-    known = [value for value in values if math.isfinite(value)]
-    if like is None and known and min(known) > 0.0 and max(known) > 10.0 * min(known):
-        return [_with_digits(value, digits) if math.isfinite(value) else _UNKNOWN for value in values]
-    largest = max((abs(value) for value in (values if like is None else like) if math.isfinite(value)), default=0.0)
-    plain = largest == 0.0 or 1e-4 <= largest < 1e7
-    decimals = max(0, digits - 1 - math.floor(math.log10(largest))) if plain and largest else 0
-    layout = f"z,.{decimals}f" if plain else f".{digits}g"
-    return [format(value, layout) if math.isfinite(value) else _UNKNOWN for value in values]
-
-
-def _with_digits(value: float, digits: int) -> str:
-    """Whole numbers in full."""
-    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:.{digits}g}"
 
 
 class Table(NamedTuple):
@@ -153,11 +134,11 @@ def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture
 
 
 class Block(NamedTuple):
-    """A part of a section, whose pieces stand in this order; callout : tone ("good", "open" or "bad"), the same in
-    words, and a text; code : (label, lines)"""
+    """A part of a section, whose pieces stand in this order; callout : tone ("good", "partly", "open" or "bad"), the
+    same in words, and paragraphs; code : (label, lines)"""
 
     title: str = ""
-    callout: tuple[str, str, str] | None = None
+    callout: tuple[str, str, Sequence[str]] | None = None
     sentences: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
     picture: Picture | None = None

@@ -15,14 +15,23 @@ import pandas as pd
 from .._tools import sections as results
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.text import format_subset, in_quotes, printable, shorten
+from .._tools.text import format_subset, in_quotes, printable, shorten, with_equal_decimals
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import Decision, Grade, papers_view, role_in_words
+from ..decisions.decision import NO_INTERVAL, Decision, Grade, Verdict, papers_view, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
-from ..decisions.effects import effect_name, scale_of, standard_errors_in_words
+from ..decisions.effects import (
+    effect_name,
+    i2_text,
+    infinite_in_words,
+    prediction_text,
+    scale_of,
+    standard_errors_in_words,
+    tau_text,
+)
+from ..decisions.levels import LEFT_FREE
 from ..exceptions import SettingError
-from ..models.base import INVERSE_LINKS, Predicts, link_of, predicts_of
+from ..models.base import INVERSE_LINKS, Level, Predicts, link_of, predicts_of
 from ..models.bayesian import BayesianLinearGaussian
 from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments
@@ -40,7 +49,7 @@ from ..posterior.summary import (
 )
 from ..prediction.new_environments import NewEnvironments
 from .methods import Subject, methods_paragraph, reproduction_blocks
-from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
+from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, write_page
 
 _MOST_NAMES, _MOST_EFFECTS = 12, 12
 SHRUNKEN = "Values of an environment are predicted from its rows and from how all environments deviate."
@@ -49,7 +58,8 @@ SHRUNKEN = "Values of an environment are predicted from its rows and from how al
 def answer_blocks(subject: Subject) -> Iterator[Block]:
     """What a reader needs who reads nothing else."""
     decision, worded = subject.decision, subject.source.worded
-    yield Block(callout=(*state(decision), worded(str(decision.verdict))), sentences=list(_in_short(subject)))
+    lines = list(map(worded, _lines(decision.verdict)))
+    yield Block(callout=(*state(decision), lines), sentences=list(_in_short(subject)))
     if decision.selected:
         yield _effects(subject)
     yield Block("Caveats", points=list(caveats(subject)))
@@ -64,12 +74,21 @@ def _effects(subject: Subject) -> Block:
     return Block("Effects", sentences=[told]) if found.empty else effect_block(subject, found)
 
 
+def _lines(verdict: Verdict) -> Iterator[str]:
+    """The verdict: effects, baselines, what follows for a new environment, and what was tried."""
+    parts = [part for part in (verdict.effects, verdict.baseline, verdict.follows, verdict.context) if part]
+    yield from parts or [verdict.sentence]
+
+
 def state(decision: Decision) -> tuple[str, str]:
-    """The tone of the verdict, and its grade."""
-    verdict = decision.verdict
-    bad = verdict.grade is Grade.differ and not decision.is_compatible
-    tone = "good" if verdict.grade is Grade.alike else "bad" if bad else "open"
-    return tone, verdict.short[0].upper() + verdict.short[1:]
+    """The tone of the verdict, and what is the same in all environments in a few words."""
+    verdict, short = decision.verdict, decision.in_short
+    tone = "open"
+    if verdict.grade is Grade.alike:
+        tone = "partly" if decision.level in LEFT_FREE else "good"
+    elif verdict.grade is Grade.differ and not decision.is_compatible:
+        tone = "bad"
+    return tone, short[0].upper() + short[1:]
 
 
 def _in_short(subject: Subject) -> Iterator[str]:
@@ -83,6 +102,10 @@ def _in_short(subject: Subject) -> Iterator[str]:
     if subject.posterior.n_environments > 1:
         yield _who_deviates(subject)
         yield _elsewhere(subject.model.new_environments())
+
+
+# {level: in what environments are compared there}
+_COMPARED = {Level.effects: " in effects or noise", Level.effects_noise_free: " in effects"}
 
 
 def _who_deviates(subject: Subject) -> str:
@@ -99,8 +122,9 @@ def _who_deviates(subject: Subject) -> str:
     )
     n = diagnosis.n_environments
     limit, others = f"p-value below 0.05/{n:,}", "the other" if n == 2 else "the others"
+    parts = _COMPARED.get(diagnosis.level, "")
     if not alarms:
-        return f"No single environment was found to deviate from {others} (no {limit})."
+        return f"No single environment was found to deviate from {others}{parts} (no {limit})."
     verdict, besides = decision.verdict, ""
     if verdict.grade is Grade.but_for and len(alarms) > 1:
         # They are compared with rows that hold the one that differs.
@@ -109,7 +133,7 @@ def _who_deviates(subject: Subject) -> str:
     told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
     more = f" and {len(alarms) - 6} more" if len(alarms) > 6 else ""
     tolerated = ", within what is tolerated" if decision.verdict.grade is Grade.alike else ""
-    return f"Deviating from {others} ({limit}{tolerated}): {told}{more}.{besides}"
+    return f"Deviating from {others}{parts} ({limit}{tolerated}): {told}{more}.{besides}"
 
 
 _DOES = {
@@ -140,14 +164,10 @@ def _elsewhere(found: NewEnvironments) -> str:
 
 
 def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
-    """A table of the pooled effects, and the forest of all environments."""
+    """A table of the effects of all rows together, with how they differ between environments, and the forest plot."""
     decision, what = subject.decision, scale_of(subject.decision)
-    rows = []
-    for column, each in list(found.groupby("column", sort=False))[:_MOST_EFFECTS]:
-        pooled, own = each.iloc[0], each["estimate"].iloc[1:].astype(float).dropna()
-        low, high = with_equal_decimals([own.min(), own.max()], 3) if len(own) else ("–", "–")
-        name = printable(effect_name(str(pooled["feature"]), str(column)))
-        rows.append((name, printable(str(pooled["unit"])), effect_cell(pooled), f"{low} to {high}"))
+    shown = found.iloc[:_MOST_EFFECTS]
+    rows: list[Any] = list(shown.itertuples())
     outcome = subject.model._outcome
     of = printable(outcome.name)
     if outcome.predicts is Predicts.probability and outcome.classes is not None:
@@ -155,28 +175,38 @@ def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
     elif outcome.predicts is Predicts.time:
         of = printable(getattr(subject.data, "event_name", None) or "the event")
     title = f"{what.capitalize()} {'in' if what == 'difference' else 'of'} {of}"
-    names, units, values, ranges = zip(*rows, strict=True)
-    intervals = bool(np.isfinite(found["lower"].astype(float)).any())
+    intervals, compared = bool(np.isfinite(shown["lower"]).any()), bool(shown["p_interaction"].notna().any())
     columns = [
-        texts("Feature", names),
-        texts("Change", units),
-        Column(f"{what.capitalize()} (95% interval)" if intervals else what.capitalize(), tuple(values)),
+        texts("Feature", (effect_name(row.feature, row.column) for row in rows)),
+        texts("Change", (row.unit for row in rows)),
+        Column(
+            f"{what.capitalize()} (95% interval)" if intervals else what.capitalize(),
+            tuple(effect_cell(row) for _, row in shown.iterrows()),
+        ),
     ]
-    if subject.posterior.n_environments > 1:
-        columns.append(Column("Over environments", tuple(map(Cell, ranges))))
+    if compared:
+        logs = "" if what == "difference" else " of its logarithm"
+        columns += [
+            numbers("I²", shown["i2"], i2_text, "share of the variance of environments' estimates beyond chance"),
+            numbers("τ", shown["tau"], tau_text, f"standard deviation{logs} between environments"),
+            numbers("p", shown["p_interaction"], format_small_p_value, "of the same effect in all environments"),
+        ]
+    if shown["prediction_lower"].notna().any():
+        cells = tuple(Cell(prediction_text(row), row.prediction_lower) for row in rows)
+        columns.append(Column("In a new environment", cells, hint="95% prediction interval of the effect"))
     more = list(_about_effects(decision, intervals))
-    n_columns = found["column"].nunique()
-    if n_columns > len(rows):
-        more.append(f"{len(rows)} of {n_columns} are shown.")
-    drawn_as = ("each environment with its 95% interval", "band") if intervals else ("each environment", "line")
-    told = f"{title}: {drawn_as[0]}; the {drawn_as[1]} is that of all rows together."
-    drawn = _decision_picture(decision, "effects", told) if subject.posterior.n_environments > 1 else None
+    if len(found) > len(shown):
+        more.append(f"{len(shown)} of {len(found)} are shown.")
+    several = subject.posterior.n_environments > 1
+    told = f"{title}: each environment{' with its 95% interval' if intervals else ''}; the diamond is all rows together"
+    told += ", the bar a new environment." if shown["prediction_lower"].notna().any() else "."
+    drawn = _decision_picture(decision, "effects", told) if several else None
     return Block("Effects", table=Table(title, columns, " ".join(more)), picture=drawn)
 
 
 def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
     """An estimate with its interval, or why there is none; like : numbers that share its decimals"""
-    note = shorten(str(row["note"]), 60)
+    note = "" if row["note"] == NO_INTERVAL else shorten(str(row["note"]), 60)  # the table says so of all
     if not np.isfinite(row["estimate"]):
         return Cell(note or "–")
     middle, low, high = with_equal_decimals([row["estimate"], row["lower"], row["upper"]], 3, like)
@@ -186,16 +216,16 @@ def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
 
 def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     given = ", each given the others" if len(decision.selected) > 1 else ""
-    yield f"From one fit of the selected features to all rows{given}."
+    stratified = "" if decision.findings.judge.model.level is Level.full else ", with a baseline for each environment"
+    yield f"From one fit of the selected features to all rows{stratified}{given}."
     if decision.verdict.grade in (Grade.differ, Grade.but_for):
         yield "As environments differ, this is an average over them."
     if intervals:
         errors = standard_errors_in_words(decision)
         yield f"Intervals: {errors}; the selection counts as given."
-        if "without pseudo-data" in errors and decision.findings.posterior.n_environments > 1:
-            yield "Fits to single environments are kept finite by pseudo-data."
     else:
         yield "This model gives no intervals."
+    yield from infinite_in_words(decision)
     if isinstance(decision.findings.target.model.untilted, GaussianRandomDeviations):
         yield SHRUNKEN
     shown = set(decision.effects()["feature"])
@@ -215,18 +245,23 @@ def caveats(subject: Subject) -> Iterator[str]:
         said.append(f"{format_subset(unmoved)}: never challenged: no environment shifts them: a decoy would not show.")
     if posterior.n_environments > 1:
         said.append(subject.model.new_environments().limit(decision.columns))
-    # The verdict, which stands above, is what a fit warns of where nothing is invariant.
+    # The verdict, which stands above, is what a fit warns of where nothing is invariant, or effects alone are.
     verdict = str(decision.verdict)
-    said += [text for text in (*subject.source.warned, *subject.model._warned) if not text.startswith(verdict)]
+    warned = (*subject.source.warned, *subject.model._warned)
+    said += [text for text in warned if not text.startswith(verdict) and not verdict.startswith(text)]
     said += [note for note in posterior.notes if note not in subject.data.notes]
     if posterior.n_environments > 1:
         said.append(
             "Compatible means that the data do not speak against invariance, no proof of it: with few rows, or "
             "environments that hardly differ, much is compatible. A new environment may differ as none of these does."
         )
+    outcome = printable(posterior.outcome_name)
+    alike = f"That features predict {outcome} alike everywhere"
+    if decision.level in LEFT_FREE:
+        alike = f"That effects on {outcome} are the same everywhere"
     said.append(
-        f"That features predict {printable(posterior.outcome_name)} alike everywhere does not by itself make them "
-        "causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
+        f"{alike} does not by itself make features causes: a cause that was not measured, or environments that act on "
+        "the outcome itself, can mislead."
     )
     # A warning and a note that say the same differ in the full stop.
     for text in dict.fromkeys(worded(text).rstrip(".") for text in said if text):
@@ -247,7 +282,7 @@ def left_out_blocks(subject: Subject) -> Iterator[Block]:
             drawn = _decision_picture(subject.decision, "left_out", caption)
             yield Block(sentences=[told, price], table=left_out_table(found), picture=drawn)
         else:
-            yield Block(sentences=["No environment could be left out: the others alone cannot be fitted.", price])
+            yield Block(sentences=[found.why_none, price])
     yield from comparison_blocks(subject)
 
 
@@ -450,12 +485,13 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
         if decision.is_compatible and several:
             told.append(subject.source.worded(decision.explain_luck()))
         yield Block(title, sentences=told, picture=_decision_picture(decision, "subsets", drawn), table=table)
-    title = "By invariance alone, as in the paper"
+    full = posterior.judge is None or posterior.judge.model.level is Level.full
+    title = "By invariance alone, as in the paper" if full else "By invariance of effects alone"
     if not several:
         yield Block(title, sentences=[reading(posterior)])
         return
     cost = "How well subsets predict against how much their coefficients differ, with 90% intervals of two of them."
-    told = [reading(posterior), papers_view(decision.findings.target.model)]
+    told = [reading(posterior, decision.causes), papers_view(decision.findings.target.model)]
     table = _subset_table(
         "Most probable invariant subsets", posterior, decision.mask, format_count(posterior.n_subsets)
     )
@@ -468,23 +504,28 @@ def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: s
     n, evidence = len(masks), posterior.leading_evidence(len(masks))
     names = [f"{{{', '.join(map(printable, posterior.names_of(mask)))}}}" for mask in masks]
     subsets = tuple(Cell(name, strong=(mask == selected).all()) for name, mask in zip(names, masks, strict=True))
-    explained = "share of the outcome's variance that the fit to all rows explains, by its likelihood"
+    within = posterior.judge is not None and posterior.judge.model.level is not Level.full
+    variance = f"the outcome's variance{' within environments' if within else ''}"
+    explained = f"share of {variance} that the fit to all rows explains, by its likelihood"
     columns = [
         Column("Subset", subsets, number=False),
         counts("Features", masks.sum(axis=1).tolist()),
         numbers("Probability", np.exp(posterior.log_probabilities[:n]), format_probability),
         numbers("R²", evidence.r2, format_share, explained),
     ]
+    what = "coefficients" if within else "coefficients and baselines"
+    differing = f"share of {what} by which environments differ, with a 90% interval"
     if posterior.n_environments > 1:
         invariance = "p-value of invariance, by the test that the methods state"
         columns += [
             numbers("log Λ", posterior.log_ratios[:n], hint="how invariant it is: see the methods"),
             numbers("p_inv", evidence.p_invariant, format_p_value, invariance),
             numbers("exact p", evidence.p_exact, format_small_p_value, "the same where nothing is tolerated"),
-            texts("Coefficients differ by", (format_difference(evidence.one(row)) for row in range(n))),
+            texts("Differ by", (format_difference(evidence.one(row)) for row in range(n)))._replace(hint=differing),
         ]
         if np.isfinite(evidence.r2_new).any():
             unseen = "in environments that the fit has not seen, where that is known"
+            unseen += ", around their own baselines" if within else ""
             columns.append(numbers("R² elsewhere", evidence.r2_new, format_share, unseen))
     return Table(caption, columns, f"The selected subset is set in bold. Shown: {n:,} of {n_found}.")
 

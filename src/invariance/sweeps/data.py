@@ -185,13 +185,15 @@ def check_memory(what: str, needed: float, *remedies: Remedy) -> None:
         raise DataError(take if remedies else f"{take}: leave columns out.", *remedies)
 
 
-def check_processes(data: SweepData, processes: int) -> None:
-    """Raise where so many processes cannot have what they share, and what each takes for an outcome that does without
-    rows, besides the moments that are there already."""
-    scatter = data.moments.scatter.nbytes
+def check_processes(data: SweepData, processes: int, frees_baselines: bool = False) -> None:
+    """Raise if so many processes cannot have what they share, and what each takes for an outcome that does without
+    rows, besides the moments that are there already. frees_baselines : takes second moments within environments, too"""
+    scatter = data.moments.scatter.nbytes * (2 if frees_baselines else 1)
     shared = scatter + (0 if data.rows is None else data.rows.X.nbytes)
     needed = shared * (processes > 1) + scatter * processes * bool(data.perturbing)
-    check_memory(f"processes (n_jobs={processes})", needed, *([use(n_jobs=1)] if processes > 1 else []))
+    needed += data.moments.scatter.nbytes * frees_baselines
+    remedies = [use(n_jobs=1)] * (processes > 1) + [use(baseline="shared")] * frees_baselines
+    check_memory(f"processes (n_jobs={processes})", needed, *remedies)
 
 
 def read_sweep_data(

@@ -29,14 +29,16 @@ CONDITIONS = (
 
 def edge_p_values(decision: Decision) -> Floats:
     """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset without the
-    feature, among those of the MOST_TESTED leading features; NaN where no such subset is compatible with invariance"""
+    feature, among those of the MOST_TESTED leading features; NaN where no such subset is compatible with invariance.
+    At the level of the paper's posterior: which lower level is tried next depends on these p-values."""
     findings, p = decision.findings, decision.findings.target.n_features
     prior, tolerance = findings.target.prior, findings.tolerance
     order = np.lexsort((-findings.posterior.inclusion, -decision.posterior.inclusion))
     leading = order[~prior.forced_out[order]][:MOST_TESTED]
     draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
     draws = draws[draws.sum(axis=1) <= prior.max_size]
-    joint = findings.target.model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
+    model = findings.target.model if findings.posterior.judge is None else findings.posterior.judge.model
+    joint = model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
     # The smaller of a p-value and of 1/EACH times another is below α in at most (1 + EACH) α.
     p_values = np.minimum((1.0 + EACH) * joint, 1.0)
     if joint.max() < tolerance.level:

@@ -12,23 +12,29 @@ import numpy as np
 from sklearn.base import clone
 
 from .._tools.parallel import seed_number
-from ..decisions.decision import Decision
-from ..decisions.pipeline import Findings, FitSettings, generator, moments_notes
+from ..decisions.decision import NO_LEVEL, Decision
+from ..decisions.pipeline import LARGEST_AT_EMPTY, Findings, FitSettings, generator, moments_notes
 from ..decisions.rules import Rule, as_rule
 from ..estimators.bip import BIP
 from ..inference.base import Precomputed, RunOptions
 from ..inference.variational_device import Found
+from ..models.base import Level
 from ..models.registry import with_family_columns
 from ..moments.moments import Moments
 from ..priors import as_prior
 from .data import SweepData
 from .edges import edge_p_values
 
-VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
+# By how the p-value compares with the usual and the weak level, if baselines are shared and if they are free
+_VERDICTS = ("invariant", "weakly invariant", "not invariant")
+_OF_EFFECTS = ("effects invariant", "effects weakly invariant", "not invariant")
+INVARIANT = *_VERDICTS[:2], *_OF_EFFECTS[:2]
+VERDICTS = *INVARIANT, "not invariant", "not judged"
 # Columns of the table of results
 COLUMNS = {
     **{"outcome": "str", "feature": "str", "inclusion": "float", "paper_inclusion": "float", "p_edge": "float"},
-    **{"selected": "bool", "verdict": "str", "p_invariant": "float", "r2": "float", "seconds": "float", "notes": "str"},
+    **{"selected": "bool", "verdict": "str", "level": "str", "p_invariant": "float", "r2": "float"},
+    **{"seconds": "float", "notes": "str"},
 }
 # Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where the fit failed
 Rows = list[dict[str, Any]]
@@ -47,8 +53,10 @@ class Sweep:
 
 def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
     """The same wherever and after whatever else it is done, but for the seconds. An error is its verdict.
-    known : what was computed before"""
+    known : what was computed before, whose seconds count"""
     started = time.perf_counter()
+    if known is not None:
+        started -= known.posterior.diagnostics["seconds"]
     with warnings.catch_warnings():
         # What there is to remark about one outcome out of thousands is in its notes.
         warnings.simplefilter("ignore")
@@ -57,7 +65,7 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
         except (MemoryError, OSError):
             raise  # of this machine at this moment: another try may succeed
         except Exception as error:
-            nothing = {"feature": None, "selected": False, "notes": ""}
+            nothing = {"feature": None, "selected": False, "level": NO_LEVEL, "notes": ""}
             rows = [{"outcome": outcome, "verdict": " ".join(f"{error}".split()) or type(error).__name__, **nothing}]
     return [row | {"seconds": time.perf_counter() - started} for row in rows]
 
@@ -90,7 +98,8 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
         rule = as_rule(model.select)
     decision = Decision(findings, rule.select(findings), rule)
     of_all = sweep.data.moments
-    common = {*of_all.losses, *of_all.notes, *moments_notes(moments, findings.target.model)}
+    full = findings.target.model.at_level(Level.full)
+    common = {*of_all.losses, *of_all.notes, *moments_notes(moments, full), LARGEST_AT_EMPTY}
     said = [note for note in findings.posterior.notes if note not in common]
     # Only a rule that asks for the predictive posterior has searched for one.
     if getattr(rule, "by_prediction", False) and findings.predictive is None:
@@ -116,8 +125,11 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
     p_edge = edge_p_values(decision)
     evidence, tolerance = findings.judge.evidence(selected[None], elsewhere=False).one(), findings.tolerance
     rejected_at = [evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)]
-    verdict = VERDICTS[-1 if np.isnan(evidence.p_invariant) else sum(rejected_at)]
-    common = {"verdict": verdict, "p_invariant": evidence.p_invariant, "r2": evidence.r2, "notes": notes}
+    words = _VERDICTS if findings.level is Level.full else _OF_EFFECTS
+    verdict = VERDICTS[-1] if np.isnan(evidence.p_invariant) else words[sum(rejected_at)]
+    level = str(findings.level) if verdict in INVARIANT else NO_LEVEL
+    common = {"verdict": verdict, "level": level, "p_invariant": evidence.p_invariant, "r2": evidence.r2}
+    common["notes"] = notes
     paper = findings.posterior.inclusion
     return [
         {"outcome": outcome, "feature": names[j], "inclusion": inclusion[j], "paper_inclusion": paper[j]}

@@ -27,13 +27,16 @@ from ..data.checks import check_whole_number, did_you_mean, largest_size, neares
 from ..data.columns import frame_names
 from ..data.design import is_columns, refuse_design
 from ..data.settings import Columns, Environments, listed_names
-from ..decisions.pipeline import FitSettings, generator
+from ..decisions.decision import NO_LEVEL
+from ..decisions.levels import LEFT_FREE
+from ..decisions.pipeline import FitSettings, as_baseline, generator
 from ..decisions.rules import as_rule
 from ..estimators.bip import BIP
 from ..exceptions import DataError, Message, SettingError, WrongTypeError, use
 from ..inference.base import RunOptions, Target, as_engine
 from ..inference.variational import Variational
 from ..inference.variational_device import Job, SharedScatter, as_device, each_posterior
+from ..models.base import Level
 from ..models.gaussian import LinearGaussian
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
@@ -41,7 +44,7 @@ from ..models.regression import Regression
 from ..moments.moments import Moments
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .data import SweepData, check_processes, read_sweep_data
-from .fitting import VERDICTS, Rows, Sweep, fit_outcome, model_for
+from .fitting import INVARIANT, VERDICTS, Rows, Sweep, fit_outcome, model_for
 from .store import Store
 
 LARGEST_SUBSET = 20
@@ -82,13 +85,23 @@ class SweepRun(Rendered):
         counts = outcomes["verdict"].where(outcomes["feature"].notna(), "failed").value_counts()
         return {word: int(counts[word]) for word in (*VERDICTS, "failed") if word in counts}
 
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many outcomes have which level of invariance."""
+        counts = self.results.drop_duplicates("outcome")["level"].value_counts()
+        return {level: int(counts[level]) for level in (*Level, NO_LEVEL) if level in counts}
+
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON, also written to `path`: counts; the results are in the folder."""
         outcomes = self.results.drop_duplicates("outcome")
         failed = outcomes[outcomes["feature"].isna()]
         run = {"n_outcomes": len(outcomes), "n_now": self.n_now, "n_before": self.n_before, "seconds": self.seconds}
-        found = {"verdicts": self.verdicts, "failed": dict(zip(failed["outcome"], failed["verdict"], strict=True))}
-        return written({"format": "invariance.sweep/1", **run, "workers": self.workers, **found}, path)
+        found = {
+            "verdicts": self.verdicts,
+            "levels": self.levels,
+            "failed": dict(zip(failed["outcome"], failed["verdict"], strict=True)),
+        }
+        return written({"format": "invariance.sweep/2", **run, "workers": self.workers, **found}, path)
 
     @property
     def sections(self) -> Iterator[Section]:
@@ -99,12 +112,15 @@ class SweepRun(Rendered):
         took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
         yield Section(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
         shown = tuple((word, f"{count:,}") for word, count in self.verdicts.items())
-        yield Section("Verdict on the selected features", table=shown)
+        free = sum(self.levels.get(level, 0) for level in LEFT_FREE)
+        of = f"{free:,} outcome{'s' * (free != 1)}"
+        told = f"Of {of} effects alone are invariant: baselines differ between environments."
+        yield Section("Verdict on the selected features", table=shown, notes=(told,) if free else ())
         selected = self.results[self.results["selected"]]
         chosen = selected["outcome"].nunique()
         each = f", {len(selected) / chosen:.1f} on average" if chosen else ""
         yield Section(f"Some features are selected for {chosen:,} of {n:,} outcomes{each}.")
-        invariant = selected[selected["verdict"].isin(VERDICTS[:2])]
+        invariant = selected[selected["verdict"].isin(INVARIANT)]
         by_inclusion = invariant.assign(shown=invariant["inclusion"].round(3))
         strongest = by_inclusion.sort_values(["shown", "r2"], ascending=False, kind="stable")[:_MOST_PAIRS]
         names = list(dict.fromkeys([*strongest["outcome"], *strongest["feature"]]))
@@ -181,16 +197,20 @@ def sweep(
     P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too often.
     Fit such an outcome by itself, with `BIP.fit`, to correct for that.
 
-    Second moments take 8 (E + 1) d² bytes for d columns in E environments; processes share one more copy, and each
-    takes as much again while it fits an outcome that does without some rows.
+    Effects alone are compared for outcomes of which no subset is compatible with the same baseline in all environments
+    (`baseline` of the model). A device does not do that: there baselines are shared.
+
+    Second moments take 8 (E + 1) d² bytes for d columns in E environments, and twice that unless baselines are shared;
+    processes share one more copy, and each takes as much again while it fits an outcome that does without some rows.
 
     Returns
     -------
     One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome, feature, inclusion,
     paper_inclusion (that of the posterior by invariance alone), p_edge (see `edges`), selected,
-    verdict on the selected features ("invariant", "weakly invariant", "not invariant", "not judged"), p_invariant and
-    r2 of these, seconds, notes. An outcome that cannot be fitted has one row without a feature, and the reason as its
-    verdict.
+    verdict on the selected features ("invariant", "weakly invariant", "effects invariant", "effects weakly invariant",
+    "not invariant", "not judged"), level of their invariance ("full", "effects", "effects, noise free" or "none"),
+    p_invariant and r2 of these (within environments below the full level), seconds, notes. An outcome that cannot be
+    fitted has one row without a feature, and the reason as its verdict.
 
     Examples
     --------
@@ -258,7 +278,10 @@ def run_sweep(
         checked_engine(task, device)
         as_device(device)
     workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
-    check_processes(data, workers_here)
+    frees = device is None and not FitSettings.of(model, generator(seed)).shares_baselines
+    check_processes(data, workers_here, frees)
+    if frees:
+        _ = data.moments.within  # which outcomes and processes share
     processes = 1 if device is not None else workers_here
     store = Store(folder, {} if folder is None else _identity(task, device))
     started = time.perf_counter()
@@ -301,7 +324,7 @@ def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | Non
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
     if model.regressor is not None:
         raise SettingError("a regressor needs rows, and a sweep keeps their second moments only", use(regressor=None))
-    as_rule(model.select)
+    as_baseline(model.baseline, as_rule(model.select), model.engine)
     family, prior = as_family(model.family), as_prior(model.prior)
     if isinstance(family, Regression | ByLikelihood):
         needs = f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only"
@@ -371,11 +394,8 @@ def on_device(
     jobs = (_job(sweep, outcome, shared) for outcome in outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        started = time.perf_counter()
         # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
-        for rows in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs, report):
-            took, started = time.perf_counter() - started, time.perf_counter()
-            yield [row | {"seconds": took} for row in rows]
+        yield from each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs, report)
 
 
 def _job(sweep: Sweep, outcome: str, shared: SharedScatter) -> Job:
