@@ -36,7 +36,7 @@ demo: $(VENV)/.run
 	$(BIN)/invariance demo --json demo/posterior.json --plot demo/inclusion.png
 
 # One process a core, each with one thread and a stretch of the tests: neighbours use the same kernels, compiled once.
-test test-fast estimators: export OMP_NUM_THREADS = 1
+test test-fast estimators device: export OMP_NUM_THREADS = 1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
@@ -56,7 +56,7 @@ spark: $(if $(JAVA),$(VENV)/.spark)
 device: $(VENV)/.device
 	$(BIN)/python -m pytest tests/kernels/test_device.py tests/inference/test_variational_device.py tests/sweeps/test_sweep_device.py -n $(JOBS)
 
-# scikit-learn's checks of its conventions, of estimators of every base class.
+# scikit-learn's checks of its conventions, of estimators of every base class whose fit needs no event=.
 estimators: $(VENV)/.test
 	$(BIN)/python -m pytest tests/estimators tests/baselines -m 'slow or not slow' -k test_scikit_learn -n $(JOBS)
 

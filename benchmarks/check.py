@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from threadpoolctl import threadpool_limits
 import _plain
 from _harness import header
 from _revision_worker import fit, operations, walk
+from invariance._tools.parallel import n_workers
 from revisions import write_data
 
 FLOORS = Path(__file__).with_name("floors.toml")
@@ -83,7 +83,7 @@ class Worlds:
         return Pair(self.ours("all subsets"), each(_plain.least_squares, data, subsets), len(subsets) / 2**WIDE)
 
     def exact_on_all_cores(self) -> Pair | str:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = n_workers(-1)
         if cores == 1:
             return "one core"
         arrays = self.arrays(f"alike {WIDE}")

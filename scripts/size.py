@@ -1,4 +1,6 @@
-"""The size of a checkout: `python scripts/size.py [CHECKOUT]` prints syntax nodes, lines, files, modules and names."""
+"""The size of a checkout: `python scripts/size.py [CHECKOUT]` prints syntax nodes, lines, files, modules and names.
+
+Sizes of files need no installation; what comes after them imports the package."""
 
 from __future__ import annotations
 
@@ -42,10 +44,15 @@ def main() -> None:
         "package, files": len(package),
         "tests, lines": _lines(tests),
     }
-    rows |= {name: int(_run(checkout, "-c", script)) for name, script in _PRINTED.items()}
-    rows["lines of `invariance fit --help`"] = len(_run(checkout, "-m", "invariance", "fit", "--help").splitlines())
     for name, value in rows.items():
-        print(f"{name:<50}{value:>10,}")
+        _show(name, value)
+    for name, script in _PRINTED.items():
+        _show(name, int(_run(checkout, "-c", script)))
+    _show("lines of `invariance fit --help`", len(_run(checkout, "-m", "invariance", "fit", "--help").splitlines()))
+
+
+def _show(name: str, value: int) -> None:
+    print(f"{name:<50}{value:>10,}", flush=True)
 
 
 def _nodes(file: Path) -> int:
@@ -74,9 +81,11 @@ def _code_lines(file: Path) -> int:
 
 def _run(checkout: Path, *arguments: str) -> str:
     environment = {"PYTHONPATH": str(checkout / "src"), "COLUMNS": "80", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=True, env=environment
-    ).stdout
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1]
+        sys.exit(f"{sys.executable} cannot run the package: {reason}\nUse the Python of .venv (make .venv/.run).")
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
         *("from_table", "from_arrays", "to_frame", "choosing", "counts", "rows", "outcome_kind", "losses"),
     ),
     "Moments": ("from_rows", "from_data", "merge", "choosing", "with_outcome", "to_arrow", "from_arrow", "losses"),
-    "DataCheck": ("to_frame", "to_json"),
+    "DataCheck": ("exclusions", "missing_by_environment", "to_frame", "to_json"),
     "Finding": ("message",),
     "Posterior": (
         *("inclusion_probabilities", "pairwise_inclusion", "subsets", "credible_subsets", "mode", "mode_mask"),
