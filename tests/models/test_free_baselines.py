@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import f
+from scipy.stats import chi2, f
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.decisions.heterogeneity import heterogeneity
+from invariance.decisions.levels import baseline_of
 from invariance.exceptions import NotInvariantWarning, SettingError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import Enumeration
@@ -134,7 +136,6 @@ def test_coefficients_and_errors_are_those_with_environment_intercepts() -> None
     assert_allclose(fit.coefficients, expected.params[:2], rtol=1e-9)
     assert_allclose(errors.values[-1], expected.bse[:2], rtol=1e-9)
     assert errors.freedom[-1] == expected.df_resid
-    assert_allclose(model.baselines(mask), expected.params[2:], rtol=1e-9)
     assert fit.intercept == pytest.approx(float(DATA.counts @ expected.params[2:]) / DATA.n_rows)
     assert_allclose(fit.local_coefficients, LinearGaussian().bind(DATA).fit(mask).local_coefficients)
 
@@ -263,6 +264,40 @@ def test_the_baseline_is_tested_and_measured() -> None:
         mixed = smf.mixedlm("y ~ x0 + x1", frame, groups=frame[site]).fit(reml=True)
     assert decision.baseline.sd == pytest.approx(float(np.sqrt(mixed.cov_re.iloc[0, 0])), rel=1e-3)
     assert decision.baseline.unit == data.outcome_name
+
+
+@pytest.mark.parametrize("baselines", [0.0, 1.0])
+def test_baselines_are_tested_apart_from_noise_that_differs(baselines: float) -> None:
+    """Beside generalised least squares with and without environment intercepts, each environment with its own noise."""
+    data = sites(counts=(60, 70, 50, 80), baselines=baselines)
+    noise = np.array([0.2, 3.0, 1.0, 0.5])[data.environment_index]
+    mask = np.array([True, True, False, False])
+    X = data.X[:, mask]
+    y = X @ [1.0, -0.5] + (data.y - X @ [1.0, -0.5]) * (noise if baselines == 0.0 else 1.0)
+    y += (noise - 1.0) * np.random.default_rng(5).normal(size=len(y)) * (baselines > 0.0)
+    bound = LinearGaussian().bind(replace(data, y=y)).at_level(Level.effects_noise_free)
+    found = baseline_of(bound, mask, "y", None)
+
+    dummies = (data.environment_index[:, None] == np.arange(4)).astype(float)
+    deviances = []
+    for design in (np.column_stack([X, np.ones(len(y))]), np.column_stack([X, dummies])):
+        weights = np.ones(len(y))
+        for _ in range(200):
+            root = np.sqrt(weights)
+            beta = np.linalg.lstsq(design * root[:, None], y * root)[0]
+            variances = np.array([np.mean((y - design @ beta)[dummies[:, e] == 1.0] ** 2) for e in range(4)])
+            weights = 1.0 / variances[data.environment_index]
+        deviances.append(float(dummies.sum(axis=0) @ np.log(variances)))
+    # A row with the mean of each column
+    away = np.column_stack([np.broadcast_to(X.mean(axis=0), (4, 2)), np.eye(4)])
+    errors = np.sqrt(np.diag(away @ np.linalg.inv((design * weights[:, None]).T @ design) @ away.T))
+    own, own_errors = bound.baselines(mask)
+    assert_allclose(own, away @ beta, rtol=1e-6)
+    assert_allclose(own_errors, errors, rtol=1e-6)
+    assert found.sd == pytest.approx(heterogeneity(own, errors).tau[0], rel=1e-6, abs=1e-9)
+    # The scale of a small sample moves it a little.
+    assert found.p_value == pytest.approx(chi2.sf(deviances[0] - deviances[1], 3), rel=0.3)
+    assert found.same == (baselines == 0.0)
 
 
 @pytest.mark.parametrize(

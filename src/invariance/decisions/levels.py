@@ -12,7 +12,11 @@ from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
 from ..models.base import BoundModel, Level, Predicts
-from ..models.free_baselines import FreeBaselineGaussian, FreeBaselineRandomDeviations, FreeBaselines
+from ..models.free_baselines import (
+    FreeBaselineGaussian,
+    FreeBaselineMeanGaussian,
+    FreeBaselineRandomDeviations,
+)
 from ..models.gaussian import MomentModel
 from ..models.invariance_test import Tolerance
 from ..moments.random_intercept import random_intercept
@@ -120,7 +124,10 @@ def baseline_of(
 ) -> BaselineDifference | None:
     """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
     free = effects_model(model)
-    full = free.at_level(Level.full)
+    if isinstance(free, FreeBaselineMeanGaussian):
+        full: BoundModel = free.shared_baseline
+    else:
+        full = free.at_level(Level.full)
     if free.level is Level.full or free.n_environments < 2 or not free.log_ratio_many(mask[None])[0] > -np.inf:
         return None
     p_value = _p_of_baselines(full, free, mask)
@@ -149,7 +156,7 @@ def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
 
 
 def _spread_of_baselines(full: BoundModel, free: Any, mask: Mask) -> float:
-    if isinstance(free, FreeBaselines):
+    if isinstance(free, FreeBaselineGaussian | FreeBaselineRandomDeviations):
         moments = full.moments  # type: ignore[attr-defined]
         found = random_intercept(moments, moments.feature_columns[moments.features.expand(mask)])
         return float(np.sqrt(found.ratio * found.noise))

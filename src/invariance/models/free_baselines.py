@@ -99,12 +99,6 @@ class FreeBaselines(GaussianModel):
         moments = self.full.moments
         return random_intercept(moments, moments.feature_columns[self.features.expand(mask)])
 
-    def baselines(self, mask: Mask) -> Floats:
-        """(E,) intercepts of the environments at the common effects of a subset (p,)"""
-        moments = self.full.moments
-        columns = moments.feature_columns[self.features.expand(mask)]
-        return np.asarray(moments.means[:, moments.outcome] - moments.means[:, columns] @ self.fit(mask).coefficients)
-
 
 class FreeBaselineGaussian(FreeBaselines, GaussianFromMoments):
     """Environments share effects and noise, and have baselines of their own.
@@ -154,6 +148,36 @@ class FreeBaselineMeanGaussian(FreeBaselines, MeanGaussian):
 
     def of(self, data: EnvironmentData) -> FreeBaselineMeanGaussian:
         return FreeBaselineMeanGaussian(MeanGaussian(data, self.n_jobs))
+
+    @property
+    def shared_baseline(self) -> MeanGaussian:
+        """The model of the same rows in which environments share their baseline too, and have noise of their own."""
+        if isinstance(self.full, MeanGaussian):
+            return self.full
+        return MeanGaussian(self.full.observed, self.n_jobs)
+
+    def baselines(self, mask: Mask) -> tuple[Floats, Floats]:
+        """Return the baseline of each environment, of a row with the mean of each column over all rows.
+
+        Standard errors are those of generalised least squares: σ_e²/n_e + a'Va, with a from the means of all rows to
+        those of the environment and V the covariance of the common effects.
+
+        Returns
+        -------
+        values, errors : ndarray of shape (n_environments,)
+        """
+        moments = self.full.moments
+        columns = moments.feature_columns[self.features.expand(mask)]
+        away = moments.means[:, columns] - moments.pooled_mean[columns]
+        values = moments.means[:, moments.outcome] - away @ self.fit(mask, local=False).coefficients
+        _, squares = self._pooled(mask)
+        variances = squares / moments.counts / self.pooled_scale[moments.outcome] ** 2
+        scale = self.pooled_scale[columns]
+        scatter = self.moments.scatter[:-1][:, columns][:, :, columns] * scale[:, None] * scale
+        precision = (scatter / variances[:, None, None]).sum(axis=0)
+        scaled = away * scale
+        of_effects = ((scaled @ np.linalg.pinv(precision, hermitian=True)) * scaled).sum(axis=1)
+        return values, np.sqrt(variances / moments.counts + of_effects)
 
     def of_environments(self, kept: Mask) -> MeanGaussian:
         return self.of(with_own_means(self.full.moments, kept, np.zeros_like(kept)))

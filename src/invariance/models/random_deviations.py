@@ -213,7 +213,9 @@ class GaussianRandomDeviations(DeviationModel):
     def _absolute_residuals(self, masks: Mask) -> tuple[Floats, Floats]:
         """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their squares (S,)"""
         X, y, starts = self._rows_by_environment
-        absolute = np.abs(y - self._pooled_slopes(self.features.expand(masks)) @ X)
+        slopes = self._pooled_slopes(self.features.expand(masks))
+        # One product for each subset: one for all would round differently with their number.
+        absolute = np.abs(y - np.array([own @ X for own in slopes]).reshape(len(slopes), len(y)))
         return np.add.reduceat(absolute, starts, axis=1), (absolute**2).sum(axis=1)
 
     @cached_property
