@@ -54,7 +54,8 @@ spark: $(if $(JAVA),$(VENV)/.spark)
 
 # Sweeps on a device: on a GPU where there is one, else the same operations on the processor.
 device: $(VENV)/.device
-	$(BIN)/python -m pytest tests/kernels/test_device.py tests/inference/test_variational_device.py tests/sweeps/test_sweep_device.py -n $(JOBS)
+	$(BIN)/python -m pytest tests/kernels/test_device.py tests/inference/test_variational_device.py tests/sweeps/test_sweep_device.py \
+	  tests/replication/test_genes.py::test_a_sweep_answers_for_the_variational_method -n $(JOBS)
 
 # scikit-learn's checks of its conventions, of estimators of every base class whose fit needs no event=.
 estimators: $(VENV)/.test

@@ -24,19 +24,27 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{given.name} needs --data PATH (the file of the yeast deletions) or --simulated GENES")
     if not on_genes and source:
         parser.error(f"{given.name} makes its own data: leave --{next(iter(source))} out")
-    if given.count is not None and given.name != "genes":
-        parser.error(f"--count is for the study genes: leave it out for {given.name}")
+    for option in ("count", "device", "parts", "folds", "methods") if given.name != "genes" else ():
+        if getattr(given, option) is not None:
+            parser.error(f"--{option} is for the study genes: leave it out for {given.name}")
+    for option in ("targets", "observational") if not on_genes else ():
+        if getattr(given, option) is not None:
+            parser.error(f"--{option} is for the studies of genes: leave it out for {given.name}")
+    if given.device is not None and given.dask is not None:
+        parser.error("--device is for this machine and --dask for a cluster: use one of them")
     if given.jobs is not None and given.dask is not None:
         parser.error("--jobs is for this machine and --dask for a cluster: use one of them")
     folder = given.out or Path("results") / f"{given.name}-{given.scale}"
 
     from .runs import cost_sentences, run_study
 
-    chosen = {name: getattr(given, name) for name in ("replicates", "count")}
+    chosen = {name: getattr(given, name) for name in ("replicates", "count", "targets", "folds", "observational")}
+    chosen["methods"] = None if given.methods is None else tuple(given.methods)
     changes = source | {"seed": given.seed} | {name: value for name, value in chosen.items() if value is not None}
     try:
         study = make_study(given.name, given.scale, **changes)
-        run = run_study(study, folder, jobs=given.jobs or (1 if study.measures_time else -1), dask=given.dask)
+        jobs = given.jobs or (1 if study.measures_time else -1)
+        run = run_study(study, folder, jobs, given.dask, device=given.device, parts=given.parts or ())
     except InvarianceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -65,7 +73,17 @@ def study_parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", metavar="PATH", help="genes: the file of the yeast deletions")
     parser.add_argument("--simulated", type=int, metavar="GENES", help="genes: a simulated network instead")
     parser.add_argument("--count", choices=COUNTS, help="genes: which deletions check a prediction (published: all)")
+    parser.add_argument("--targets", type=_targets, metavar="WHICH", help="genes: a number, paper, drawn, or drawn:100")
+    parser.add_argument("--folds", type=int, metavar="N", help="genes: how many of the five blocks are held out (all)")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="genes: some of the methods (all)")
+    parser.add_argument("--observational", metavar="WHICH", help="genes: environment one, wild-types or non-responsive")
+    parser.add_argument("--device", metavar="cuda", help="genes: fit BIP-VI to all targets of a fold at once on it")
+    parser.add_argument("--parts", nargs="+", type=Path, metavar="DIR", help="genes: take over folders of some methods")
     return parser
+
+
+def _targets(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,11 +14,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from invariance._tools.arrays import Floats, Mask
+from invariance._tools.parallel import seed_number
 from invariance._tools.plotting import BLUE, VERMILION
+from invariance.data.checks import listing
 from invariance.data.multi_environment import MultiEnvironmentData
-from invariance.exceptions import ApproximationWarning, NotInvariantWarning, SettingError
+from invariance.estimators.bip import BIP
+from invariance.exceptions import ApproximationWarning, DataError, EngineError, NotInvariantWarning, SettingError
+from invariance.inference.variational import Variational
+from invariance.priors import UniformPrior
 
 from . import COUNTS
+from .genes_elsewhere import elsewhere, in_columns, in_words, laboratories_beside
 from .genes_methods import (
     EMPTY_MODE,
     FAILED,
@@ -31,10 +38,11 @@ from .genes_methods import (
     REJECTED,
     UNCHECKED,
     VALIDATED,
-    Effects,
     Split,
+    Swept,
     Training,
     fingerprint,
+    published_limit,
     published_max_size,
     same_samples,
     samples_of,
@@ -50,7 +58,18 @@ if TYPE_CHECKING:
 Target = tuple[int, str]  # panel, gene
 
 # The settings whose predictions the paper lists, and ours.
-LISTED = {"ICP-screen": "α=0.01", "BIP-VI": "t=0.5", "BIP λ=0.1": "t=0.5", "BIP-predictive": "best compatible"}
+LISTED = {
+    "ICP-screen": "α=0.01",
+    "BIP-VI": "t=0.5",
+    "BIP-screen": "t=0.5",
+    "Hidden-ICP-screen": "α=0.01",
+    "EILLS-screen": "γ=25",
+    "BIP λ=0.1": "t=0.5",
+    "BIP-predictive": "best compatible",
+    "BIP-ratio": "ratio=10",
+    "ICP-screen, raw": "α=0.01",
+    "BIP-screen, raw": "t=0.5",
+}
 
 
 def agreed(study: Genes, results: pd.DataFrame, method: str, setting: str) -> dict[Target, list[str]]:
@@ -301,7 +320,10 @@ def _chosen(study: Genes, results: pd.DataFrame) -> Target:
 
 
 FOLDS = 5
-_EXCERPT = 20
+SWEEPS, DRAWN = "sweeps", "genes_targets.txt"
+# Of the numbers of predictions among deletions that stand in for wild types
+QUIET = "_non_responsive"
+_EXCERPT = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,20 +331,26 @@ class Genes(Study):
     """Precision and recall of predicted genes over held-out deletions; a replicate is another split into blocks.
 
     data : path of the published file, or of panels out of it; simulated : genes of a simulated network instead
-    fingerprint : of the samples; targets : how many, spread over the panels (None: every gene)
-    methods : names out of replication.genes_methods.GENE_METHODS
+    observational : samples of environment one, as `load_yeast` takes it
+    fingerprint : of the samples; targets : as `targets_of` takes it (None: every gene)
+    methods : names out of replication.genes_methods.GENE_METHODS; folds : how many of the five blocks are held out
     iterations : of BIP-VI; count : out of replication.COUNTS, for verdicts, pictures and sentences; the rows have both
+    swept : folder of the sweeps on a device that have fitted BIP-VI
     """
 
-    choice: ClassVar[frozenset[str]] = Study.choice | {"data", "targets", "count"}
+    choice: ClassVar[frozenset[str]] = Study.choice | {"data", "targets", "count", "folds", "swept"}
+    options: ClassVar[tuple[str, ...]] = ("replicates", "seed", "targets", "folds", "methods")
 
     data: str | None
     simulated: int | None
+    observational: str | None = None
     fingerprint: str
-    targets: int | None
+    targets: int | str | None
     methods: tuple[str, ...] = tuple(GENE_METHODS)
+    folds: int = FOLDS
     iterations: int = 10_000
     count: str = COUNTS[0]
+    swept: str | None = None
 
     @property
     def name(self) -> str:
@@ -334,64 +362,89 @@ class Genes(Study):
 
     @property
     def source(self) -> dict[str, Any]:
-        data = {"data": self.data} if self.simulated is None else {"simulated": self.simulated}
+        data: dict[str, Any] = {"data": self.data} if self.simulated is None else {"simulated": self.simulated}
+        if self.observational is not None:
+            data["observational"] = self.observational
         return data if self.count == COUNTS[0] else {**data, "count": self.count}
 
     @property
     def samples(self) -> tuple[Deletions, ...]:
-        return same_samples(self.data, self.simulated, self.seed, self.fingerprint)
+        return same_samples(self.data, self.simulated, self.seed, self.fingerprint, self.observational)
+
+    @property
+    def studied(self) -> tuple[Target, ...]:
+        return targets_of(self.samples, self.seed, self.targets)
 
     def cells(self) -> tuple[Cell, ...]:
         return tuple(
             Cell((("panel", panel), ("target", target), ("fold", fold)))
-            for panel, target in _targets(self.samples, self.seed)[: self.targets]
-            for fold in range(FOLDS)
+            for panel, target in self.studied
+            for fold in range(self.folds)
         )
+
+    def prepared(self, folder: Path, device: str | None, jobs: int | None) -> Genes:
+        """Fit BIP-VI to all targets of a fold at once on a device, if one is named; a sweep that was interrupted goes
+        on, and one that is finished is used."""
+        place = folder / SWEEPS
+        if device is not None:
+            sweep_folds(self, place, device, jobs)
+        return replace(self, swept=str(place)) if place.exists() else self
 
     def split(self, panel: int, number: int) -> Split:
         """The blocks of one replicate, the same for every target."""
-        rng = np.random.default_rng(seed_sequence(self.name, self.seed, number, panel, "blocks"))
-        return Split.of(self.samples[panel], FOLDS, rng)
+        return _split(self.samples[panel], self.seed, number, panel)
 
     @property
     def profiled(self) -> tuple[tuple[int, str], ...]:
         """(panel, gene) of the targets whose scores are kept, those of the quick scale"""
-        return _targets(self.samples, self.seed)[: _quick_targets(self.samples)]
+        return self.studied[: _quick_targets(self.samples)]
 
     def fitted(self, cell: Cell, number: int) -> MultiEnvironmentData:
         """What the methods are given."""
         target, split = cell["target"], self.split(cell["panel"], number)
         return training_data(split.deletions, target, split.training(target, cell["fold"]))
 
-    def effects(self, panel: int) -> Effects:
-        return _effects(self.samples)[panel]
-
     def verdict(self, panel: int, gene: str, target: str) -> str:
-        return self.effects(panel).verdict(gene, target, self.count)
+        """Validated only if the fits of every seed that hold out the deletion say so: their bands may differ."""
+        verdicts = {
+            self.split(panel, number).effects.verdict(gene, target, self.count) for number in range(self.replicates)
+        }
+        return VALIDATED if verdicts == {VALIDATED} else min(verdicts - {VALIDATED}, key=_CAUTION.index)
 
     def replicate(self, cell: Cell, number: int) -> list[Row]:
         """One row for each method and setting: numbers of predictions, seconds of the fit (the same one where it serves
         all settings), what it warned of, `genes`, the predicted ones, all where the report lists them and the
-        first otherwise, and in the row of the first setting `ranking`, the scores where the report may show a profile.
+        first otherwise, and in the row of the first setting `ranking`, the first scores, all where the report may show
+        a profile.
         """
         target, fold, panel = cell["target"], cell["fold"], cell["panel"]
         data = self.fitted(cell, number)
-        verdicts = self.effects(panel).checks(target, data.feature_names, self.split(panel, number).held_out(fold))
-        training = Training(data, self.seed_of(cell, number), self.iterations)
+        split = self.split(panel, number)
+        verdicts = split.effects.checks(target, data.feature_names, fold)
+        swept = None if self.swept is None else swept_target(Path(self.swept), panel, number, fold, target)
+        training = Training(data, self.seed_of(cell, number), self.iterations, swept)
         names = np.array(data.feature_names, dtype=object)
+        quiet = _quiet(split.deletions, data.feature_names)
         rows = []
         for name in self.methods:
             method = GENE_METHODS[name]
             found, seconds, warned = method.answer(training)
             order = np.arange(len(names)) if found.score is None else np.argsort(-found.score, kind="stable")
-            shown = name in RANKED and (panel, target) in self.profiled
-            ranking = _ranking(names[order], found.score[order]) if shown and found.score is not None else ""
+            ranking = ""
+            if found.score is not None:
+                whole = name in RANKED and (panel, target) in self.profiled
+                ranked = order if whole else order[:_EXCERPT][found.score[order[:_EXCERPT]] > 0.0]
+                ranking = _ranking(names[ranked], found.score[ranked])
             about = {"method": name, "note": found.note, "warned": " ".join(warned)}
             took = found.seconds or (seconds,) * len(method.settings)
             for i, (setting, selected) in enumerate(zip(method.settings, found.selected, strict=True)):
-                listed = names[order][selected[order]][: None if LISTED.get(name) == setting else _EXCERPT]
+                all_of_them = LISTED.get(name) == setting or target in PAPER_PREDICTIONS
+                listed = names[order][selected[order]][: None if all_of_them else _EXCERPT]
                 genes = {"genes": " ".join(listed), "ranking": "" if i else ranking}
                 numbers = numbers_of(selected, verdicts)
+                if quiet is not None:
+                    among = {count: np.where(quiet, of_all, UNCHECKED) for count, of_all in verdicts.items()}
+                    numbers |= {f"{key}{QUIET}": n for key, n in numbers_of(selected & quiet, among).items()}
                 rows.append({**about, "setting": setting, "seconds": took[i], **numbers, **genes})
         return rows
 
@@ -423,6 +476,14 @@ class Genes(Study):
         return reading_of(self, results)
 
 
+def _quiet(deletions: Deletions, genes: tuple[str, ...]) -> Mask | None:
+    """(p,) whether a strain that lacks the gene stands in for wild types; None if none does"""
+    if deletions.non_responsive is None:
+        return None
+    lacking = {gene for gene, flag in zip(deletions.deleted, deletions.non_responsive, strict=True) if flag}
+    return np.array([gene in lacking for gene in genes])
+
+
 def _ranking(names: np.ndarray, scores: Floats) -> str:
     return " ".join(f"{name}={score:.4g}" for name, score in zip(names, scores, strict=True))
 
@@ -431,25 +492,114 @@ def _quick_targets(samples: tuple[Deletions, ...]) -> int:
     return 10 if len(samples) == 1 else len(samples)
 
 
-@lru_cache(maxsize=1)
-def _effects(samples: tuple[Deletions, ...]) -> tuple[Effects, ...]:
-    return tuple(Effects.of(one) for one in samples)
+@lru_cache(maxsize=128)
+def _split(deletions: Deletions, seed: int, number: int, panel: int) -> Split:
+    """The blocks of one replicate, the same for every target, and kept with the effects that they define."""
+    return Split.of(deletions, FOLDS, np.random.default_rng(seed_sequence("genes", seed, number, panel, "blocks")))
+
+
+def targets_of(samples: tuple[Deletions, ...], seed: int, chosen: int | str | None) -> tuple[Target, ...]:
+    """The paper's ten targets ("paper"), the drawn ones ("drawn", or "drawn:100" for the first hundred of them), or so
+    many of all that vary among the observational samples, the paper's first (None: all)."""
+    if not isinstance(chosen, str):
+        return _targets(samples, seed)[:chosen]
+    kind, _, number = chosen.partition(":")
+    if kind not in ("paper", "drawn") or (number and not (kind == "drawn" and number.isdecimal())):
+        raise SettingError(f"targets={chosen!r} is not known: use a number, 'paper', 'drawn' or 'drawn:100'.")
+    genes = tuple(PAPER_PREDICTIONS) if kind == "paper" else drawn_targets()[: int(number) if number else None]
+    targets = [(panel, gene) for gene in genes for panel, one in enumerate(samples) if gene in one.place]
+    if len({gene for _, gene in targets}) < len(genes):
+        found = {gene for _, gene in targets}
+        raise DataError(f"not measured: {listing(sorted(set(genes) - found))}: choose other targets.")
+    return tuple(targets)
 
 
 @lru_cache(maxsize=1)
-def _targets(samples: tuple[Deletions, ...], seed: int) -> tuple[tuple[int, str], ...]:
-    """(panel, gene) for every gene that varies among wild types: the paper's targets first, then in random order, one
-    of each panel after the other, so that any number of them is spread over the panels.
+def drawn_targets() -> tuple[str, ...]:
+    """The committed list, one gene a line"""
+    return tuple(Path(__file__).with_name(DRAWN).read_text(encoding="utf-8").split())
+
+
+def draw_targets(deletions: Deletions, number: int = 500, seed: int = 2026, deviation: float = 0.2) -> tuple[str, ...]:
+    """Genes drawn uniformly from those whose standard deviation over all samples is above a bound; the committed list
+    is that of the strains without wild types."""
+    spread = deletions.values.std(axis=0)
+    varying = [gene for gene, one in zip(deletions.genes, spread, strict=True) if one > deviation]
+    return tuple(np.random.default_rng(seed).choice(sorted(varying), number, replace=False).tolist())
+
+
+@lru_cache(maxsize=1)
+def _targets(samples: tuple[Deletions, ...], seed: int) -> tuple[Target, ...]:
+    """(panel, gene) for every gene that varies among the observational samples: the paper's targets first, then in
+    random order, one of each panel after the other, so that any number of them is spread over the panels.
     """
     ranked = []
     for panel, one in enumerate(samples):
         rng = np.random.default_rng(seed_sequence("genes", seed, panel, "targets"))
-        varies = np.ptp(one.values[one.wild_type], axis=0) > 0.0
+        varies = np.ptp(one.values[one.observational], axis=0) > 0.0
         drawn = [one.genes[j] for j in rng.permutation(len(one.genes)) if varies[j]]
         first = [gene for gene in PAPER_PREDICTIONS if gene in drawn]
         ordered = first + [gene for gene in drawn if gene not in first]
         ranked += [(rank, panel, gene) for rank, gene in enumerate(ordered)]
     return tuple((panel, gene) for _, panel, gene in sorted(ranked, key=lambda entry: entry[:2]))
+
+
+def _sweep_of(place: Path, panel: int, number: int, fold: int) -> Path:
+    return place / f"panel{panel}-seed{number}-fold{fold}"
+
+
+def sweep_folds(study: Genes, place: Path, device: str, jobs: int | None) -> None:
+    """One sweep for each panel, seed and fold, over the samples that its fits see; resumed if it was interrupted."""
+    from invariance.sweeps.sweep import sweep
+
+    targets: dict[int, list[str]] = {}
+    for panel, target in study.studied:
+        targets.setdefault(panel, []).append(target)
+    for number in range(study.replicates):
+        for fold in range(study.folds):
+            for panel, outcomes in targets.items():
+                samples = study.samples[panel]
+                rows = ~study.split(panel, number).held_out(fold)
+                n_observational = int(samples.observational[rows].sum())
+                smaller = min(n_observational, int(rows.sum()) - n_observational)
+                model = BIP(
+                    prior=UniformPrior(max_size=published_limit(smaller)),
+                    engine=Variational.genes(iterations=study.iterations),
+                    select="threshold",
+                    deviations="free",
+                )
+                sweep(
+                    samples.to_frame()[rows],
+                    model,
+                    environments="environment",
+                    outcomes=outcomes,
+                    perturbed="deleted",
+                    allow_unmeasured=True,
+                    out=_sweep_of(place, panel, number, fold),
+                    n_jobs=jobs,
+                    device=device,
+                    random_state=seed_number(study.name, study.seed, number, panel, fold, "sweep"),
+                )
+
+
+def swept_target(place: Path, panel: int, number: int, fold: int, target: str) -> Swept | None:
+    """What a sweep has found for a target; None if there is no such sweep, or not this target in it."""
+    rows = _swept_rows(_sweep_of(place, panel, number, fold)).get(target)
+    if rows is None:
+        return None
+    if rows["feature"].isna().any():
+        raise EngineError(f"the sweep could not fit {target!r}: {rows['verdict'].iloc[0]}")
+    inclusion = dict(zip(rows["feature"], rows["paper_inclusion"], strict=True))
+    return Swept(inclusion, float(rows["seconds"].iloc[0]))
+
+
+@lru_cache(maxsize=64)
+def _swept_rows(folder: Path) -> dict[str, pd.DataFrame]:
+    from invariance.sweeps.store import MANIFEST, read_sweep
+
+    if not (folder / MANIFEST).exists():
+        return {}
+    return {str(outcome): rows for outcome, rows in read_sweep(folder).groupby("outcome")}
 
 
 def at_scale(
@@ -458,10 +608,11 @@ def at_scale(
     data: str | None = None,
     simulated: int | None = None,
     seed: int = 0,
+    observational: str | None = None,
     kind: type[Genes] = Genes,
     **changes: Any,
 ) -> Genes:
-    samples = samples_of(data, simulated, seed)
+    samples = samples_of(data, simulated, seed, observational)
     paper = scale == "paper"
     settings: dict[str, Any] = {
         "scale": scale,
@@ -469,13 +620,14 @@ def at_scale(
         "targets": None if paper else _quick_targets(samples),
     }
     settings |= {"data": data, "simulated": simulated, "seed": seed, "fingerprint": fingerprint(samples)}
-    settings |= changes
+    settings |= {"observational": observational} | changes
     check_methods(settings.get("methods", ()), GENE_METHODS)
     if settings.get("count", COUNTS[0]) not in COUNTS:
         raise SettingError(f"count={settings['count']!r} is not known: use one of {', '.join(COUNTS)}.")
     return kind(**settings)
 
 
+_CAUTION = (NO_EFFECT, UNCHECKED)
 _VERDICT_COLORS = {VALIDATED: VERMILION, NO_EFFECT: BLUE, UNCHECKED: "0.65"}
 _DOTS = (18.0, 130.0)
 
@@ -486,9 +638,10 @@ def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
         Picture(
             "precision-recall",
             "Precision and recall over held-out deletions: a dot for each setting, larger where the method predicts "
-            "fewer genes, with bars of 2 standard errors over seeds. Dashed: the share of deletions with an effect, "
-            "the precision of predicting all of them.",
-            precision_recall(table, study.methods),
+            "fewer genes, with bars of 2 standard errors over seeds. A grey bar at the same recall: the precision of "
+            "as many genes drawn at random, central 95% of one seed. Dashed: the precision of predicting all of them. "
+            "Marginal regression is in the text, as in the paper.",
+            precision_recall(table, tuple(name for name in study.methods if name != "Marginal")),
         )
     ]
     profile = profile_of(study, results)
@@ -501,14 +654,15 @@ def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
                 profile_figure(profile),
             )
         )
+        first, other = study.samples[0].labels
         genes = [gene for verdict in (VALIDATED, NO_EFFECT) if (gene := profile.first(verdict)) is not None]
         if genes:
             drawn.append(
                 Picture(
                     "validation",
-                    f"{profile.target} against genes of its profile: wild types (×), deletions of others (●) and "
-                    "the deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles "
-                    "of wild types. A star outside both pairs of lines validates the gene.",
+                    f"{profile.target} against genes of its profile: {first} (×) and {other} (●) samples, and the "
+                    "deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles of "
+                    "the × that the fit saw. A star outside both pairs of lines validates the gene.",
                     scatter_figure(study, profile, genes),
                 )
             )
@@ -534,6 +688,7 @@ def precision_recall(table: pd.DataFrame, methods: tuple[str, ...]) -> Figure:
             elinewidth=0.8,
             alpha=0.6,
         )
+        ax.vlines(rows["recall"], rows["chance_low"], rows["chance_high"], color="0.75", linewidth=2.0, zorder=0)
         ax.plot(rows["recall"], rows["precision"], color=GENE_METHODS[name].color, linewidth=0.7, alpha=0.5)
         sizes = dot_sizes(rows["predicted"])
         ax.scatter(rows["recall"], rows["precision"], s=sizes, c=GENE_METHODS[name].color, label=name)
@@ -573,28 +728,32 @@ def profile_figure(profile: Profile) -> Figure:
 def scatter_figure(study: Genes, profile: Profile, genes: list[str]) -> Figure:
     figure, axes = panels(1, len(genes), max(4.4 * len(genes), 5.6), 4.2, sharey=True)
     for ax, gene in zip(axes[0], genes, strict=True):
-        _scatter(ax, study.effects(profile.panel), profile.target, gene)
+        _scatter(ax, study.split(profile.panel, 0), profile.target, gene)
         ax.set_title(study.verdict(profile.panel, gene, profile.target), fontsize="medium")
     axes[0, 0].set_ylabel(profile.target)
     shared_legend(figure, axes[0, 0], 3)
     return figure
 
 
-def _scatter(ax: Axes, effects: Effects, target: str, gene: str) -> None:
-    samples = effects.deletions
+def _scatter(ax: Axes, split: Split, target: str, gene: str) -> None:
+    samples = split.deletions
     x, y = samples.place[gene], samples.place[target]
     own, perturbing = (np.isin(np.arange(len(samples.samples)), samples.deleting(name)) for name in (gene, target))
+    first, other = samples.labels
+    shown = ~own & ~perturbing
     for rows, marker, color, size, label in (
-        (samples.wild_type, "x", "0.45", 22, "wild type"),
-        (~samples.wild_type & ~own & ~perturbing, "o", BLUE, 14, "deletion"),
+        (samples.observational & shown, "x", "0.45", 22, first),
+        (~samples.observational & shown, "o", BLUE, 14, other),
         (own, "*", VERMILION, 220, "its own deletion, held out"),
     ):
         ax.scatter(
             samples.values[rows, x], samples.values[rows, y], s=size, c=color, marker=marker, label=label, zorder=2
         )
+    fold = split.fold_of(gene)
+    assert fold is not None
     for j, draw in ((x, ax.axvline), (y, ax.axhline)):
-        for limit in (effects.low[j], effects.high[j]):
-            draw(limit, color="0.3", linestyle="--", linewidth=0.9)
+        for limits in split.effects.bands[fold]:
+            draw(limits[j], color="0.3", linestyle="--", linewidth=0.9)
     ax.set_xlabel(gene)
 
 
@@ -611,6 +770,7 @@ def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
             "checked and wrong. Successful: it is left out",
             precision_table(study, results),
         ),
+        *regulators_tables(study, results),
         Table(
             "Genes predicted with every seed by the fit that holds out their deletion, or by all fits where they were "
             "not deleted: **validated**, without effectˣ, cannot be checked\\*; ∅ none. Where a "
@@ -618,7 +778,76 @@ def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
             targets_table(study, results),
         ),
         *profile_tables(study, results),
+        *causes_tables(study, results),
+        *elsewhere_tables(study, results),
     ]
+
+
+def causes_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
+    """How many of the validated causes of the paper's table each method and setting predicts, if all its targets are
+    studied"""
+    causes = {
+        (target, gene)
+        for target in PAPER_PREDICTIONS
+        for gene, verdict in published(target, PAPER_COLUMNS[0])
+        if verdict == VALIDATED
+    }
+    if not {target for target, _ in causes} <= set(results["target"]):
+        return []
+    lines = []
+    for name in study.methods:
+        for setting in GENE_METHODS[name].settings:
+            found = agreed(study, results, name, setting)
+            here = {(target, gene) for (_, target), genes in found.items() for gene in genes}
+            both = sorted(target for target, gene in causes & here)
+            sizes = [len(genes) for (_, target), genes in found.items() if target in PAPER_PREDICTIONS]
+            line = {"method": name, "setting": setting, "causes found": f"{len(both)} of {len(causes)}"}
+            lines.append(line | {"genes a target": round(float(np.mean(sizes)), 1), "of targets": " ".join(both)})
+    title = (
+        "Causes that the paper's first column names and a deletion validates: how many are predicted with every seed "
+        "by the fit that holds out their deletion, and how many genes are predicted for a target"
+    )
+    return [Table(title, pd.DataFrame(lines))]
+
+
+def elsewhere_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
+    """Leading edges on interventions that no fit has seen, if other laboratories' files lie beside the deletions"""
+    if not laboratories_beside(study.data):
+        return []
+    title = (
+        "Leading edges of all targets, ranked by each method's score, on interventions that no fit has seen. At "
+        "random: targets drawn for the same regulators; intervals from 1,000 resamples of the regulators"
+    )
+    return [Table(title, in_columns(elsewhere(study, results)))]
+
+
+def regulators_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
+    """Precision and recall apart for regulators whose strains are responsive, and for those that stand in for wild
+    types; random predictions are drawn among the same regulators."""
+    if f"effects{QUIET}" not in results:
+        return []
+    lines = []
+    for name in study.methods:
+        chosen = results[results["method"] == name]
+        for setting in GENE_METHODS[name].settings:
+            rows = chosen[chosen["setting"] == setting]
+            line = {"method": name, "setting": setting}
+            for label, of_kind in regulators_apart(rows):
+                found = summary(counted(of_kind, study.count))
+                checked = _checked(found)
+                line |= {f"{label}: {key}": checked[key] for key in ("checked", "precision", "at random")}
+                line[f"{label}: recall"] = with_error(found["recall"], found["recall_error"], "no effects")
+            lines.append(line)
+    title = "The same for responsive and for non-responsive regulators, each beside random predictions among them"
+    return [Table(title, pd.DataFrame(lines))]
+
+
+def regulators_apart(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """(name, rows with the numbers) of responsive regulators, and of non-responsive ones"""
+    names = [name.removesuffix(QUIET) for name in rows.columns if name.endswith(QUIET)]
+    quiet = rows.assign(**{name: rows[f"{name}{QUIET}"] for name in names})
+    responsive = rows.assign(**{name: rows[name] - rows[f"{name}{QUIET}"] for name in names})
+    return [("responsive", responsive), ("non-responsive", quiet)]
 
 
 def precision_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
@@ -721,23 +950,34 @@ def reading_of(study: Genes, results: pd.DataFrame) -> list[str]:
         *_setting_in_words(study, results),
         *_findings_in_words(study, results),
         *_agreement_in_words(study, results),
+        *(in_words(elsewhere(study, results)) if laboratories_beside(study.data) else ()),
         *_notes_in_words(study, results),
         *_warnings_in_words(study, results),
     ]
 
 
+_STAND_IN = (
+    "Environment one is strains that change fewer than four genes, in place of wild types, which the file does not "
+    "have: each of them lacks a gene, and blocks of both environments are held out. The quantiles of an effect are "
+    "those of the strains of environment one that the fit saw.",
+)
+
+
 def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     once = results[(results["method"] == study.methods[0]) & (results["setting"] == results["setting"].iloc[0])]
     one = study.samples[0]
-    wild = int(one.wild_type.sum())
+    n_first = int(one.observational.sum())
     panels = "" if len(study.samples) == 1 else f" in each of {len(study.samples)} panels"
+    first, other = one.labels
     n_targets = len(once[["panel", "target"]].drop_duplicates())
     once = counted(once, study.count)
     candidates, effects = once["candidates"].sum(), once["effects"].sum()
     said = [
         *(["A simulated network, not the yeast."] if study.data is None else []),
-        f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
-        f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, each held out once.",
+        f"{n_first:,} {first} and {len(one.samples) - n_first:,} {other} samples and {len(one.genes):,} genes{panels}; "
+        f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, of which {study.folds} "
+        f"{'is' if study.folds == 1 else 'are'} held out in turn.",
+        *(_STAND_IN if one.non_responsive is not None else ()),
         f"Of the held-out {'' if study.count == COUNTS[0] else 'successful '}deletions, "
         f"{effects / max(candidates, 1):.3f} have an effect ({effects:,} of {candidates:,}): the deletion succeeded "
         "and the target moved. This is the precision of predicting all of them; random predictions have "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, 
 from invariance.baselines.base import Screened
 from invariance.baselines.eills import EILLS
 from invariance.baselines.icp import ICP, HiddenICP
-from invariance.baselines.regression import MarginalSelection
+from invariance.baselines.regression import MarginalSelection, marginal_tests
 from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.estimators.bip import BIP
 from invariance.estimators.selector import EnvironmentSelector
@@ -54,6 +54,14 @@ INCOMPATIBLE = "no subset is compatible with invariance"
 REJECTED = "no subset is accepted"
 
 T = TypeVar("T")
+Screen = Literal["lasso", "raw_lasso"]
+
+
+class Swept(NamedTuple):
+    """inclusion : {gene: probability}, of the genes that the sweep has kept; the others are below all thresholds"""
+
+    inclusion: Mapping[str, float]
+    seconds: float
 
 
 class Timed(NamedTuple, Generic[T]):
@@ -75,15 +83,24 @@ class Timed(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What the methods are given: the data, a seed, the iterations of BIP-VI, and fits that several of them share."""
+    """What the methods are given: the data, a seed, the iterations of BIP-VI, and fits that several of them share.
+
+    swept : inclusion probabilities and seconds of BIP-VI for this target, if a sweep on a device has fitted it
+    """
 
     data: MultiEnvironmentData
     seed: int
     iterations: int
+    swept: Swept | None = None
 
     @cached_property
     def lasso(self) -> Timed[LassoFit]:
         return Timed.of(lambda: cross_validated_lasso(self.data, _FOLDS, random_state=self.seed))
+
+    @cached_property
+    def raw_lasso(self) -> Timed[LassoFit]:
+        """The same of columns as they are, in which a gene that varies more is penalised less."""
+        return Timed.of(lambda: cross_validated_lasso(self.data, _FOLDS, standardize=False, random_state=self.seed))
 
     @cached_property
     def sparse(self) -> Timed[BIP]:
@@ -98,15 +115,17 @@ class Training:
         model = BIP(family, prior, engine, "mode", random_state=self.seed, deviations="free", progress=False)
         return model.fit(self.data)
 
-    def behind_screen(self, method: EnvironmentSelector) -> Screened:
-        return Screened(method, screening_of(self.data, self.lasso.value, SCREENED)).fit(self.data)
+    def behind_screen(self, method: EnvironmentSelector, screen: Screen = "lasso") -> Screened:
+        lasso: Timed[LassoFit] = getattr(self, screen)
+        return Screened(method, screening_of(self.data, lasso.value, SCREENED)).fit(self.data)
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """What a method says about p genes.
 
-    selected : (settings, p); score : (p,) what the genes are ranked by, None where there is no ranking
+    selected : (settings, p); score : (p,) what the genes are ranked by: inclusion probability or odds, −log10 p, the
+        number of penalties with which EILLS selects, or the size of a coefficient; None where there is no ranking
     note : what was out of the ordinary; seconds : of each setting, where each has a fit of its own
     """
 
@@ -127,7 +146,7 @@ class GeneMethod:
     settings: tuple[str, ...]
     predict: Callable[[Training], Predicted]
     color: str
-    shares: Literal["lasso", "sparse"] | None = None
+    shares: Literal["lasso", "raw_lasso", "sparse"] | None = None
     paper: tuple[float, float] | None = None
     separate: bool = False
 
@@ -152,21 +171,32 @@ class GeneMethod:
 
 def published_max_size(data: MultiEnvironmentData) -> int:
     """BIP-VI's limit, in the published proportion to the samples of the smaller environment."""
-    return min(PUBLISHED_LIMIT, max(1, int(data.counts.min()) * PUBLISHED_LIMIT // PUBLISHED_SAMPLES))
+    return published_limit(int(data.counts.min()))
+
+
+def published_limit(n_smaller: int) -> int:
+    return min(PUBLISHED_LIMIT, max(1, n_smaller * PUBLISHED_LIMIT // PUBLISHED_SAMPLES))
 
 
 def _above(score: Floats, thresholds: tuple[float, ...]) -> Predicted:
     return Predicted(score[None] >= np.array(thresholds)[:, None], score)
 
 
+def published_prior(data: MultiEnvironmentData) -> Prior:
+    return UniformPrior(max_size=published_max_size(data))
+
+
 def _variational(training: Training) -> Predicted:
-    prior = UniformPrior(max_size=published_max_size(training.data))
-    model = training.bip(Variational.genes(iterations=training.iterations), prior)
+    if training.swept is not None:
+        inclusion, seconds = training.swept
+        score = np.array([inclusion.get(gene, 0.0) for gene in training.data.feature_names])
+        return replace(_above(score, THRESHOLDS), seconds=(seconds,) * len(THRESHOLDS))
+    model = training.bip(Variational.genes(iterations=training.iterations), published_prior(training.data))
     return _above(model.inclusion_probabilities_, THRESHOLDS)
 
 
-def _exact_on_screened(training: Training) -> Predicted:
-    model = training.behind_screen(BIP(engine="exact", select="mode", deviations="free", progress=False))
+def _exact_on_screened(training: Training, screen: Screen = "lasso") -> Predicted:
+    model = training.behind_screen(BIP(engine="exact", select="mode", deviations="free", progress=False), screen)
     return _above(np.nan_to_num(model.inclusion_probabilities_), THRESHOLDS)
 
 
@@ -196,37 +226,52 @@ def _odds(probability: Floats) -> Floats:
     return bounded / (1.0 - bounded)
 
 
-def _icp(training: Training) -> Predicted:
+def _icp(training: Training, screen: Screen = "lasso") -> Predicted:
     """A gene is selected at a level where some subset is accepted and none of those lacks the gene."""
-    model = training.behind_screen(ICP(alpha=min(LEVELS), progress=False))
+    model = training.behind_screen(ICP(alpha=min(LEVELS), progress=False), screen)
     largest = float(np.nanmax(model.estimator_.subset_p_values_))
     selected = np.array([(model.p_values_ <= alpha) & (largest > alpha) for alpha in LEVELS])
-    return Predicted(selected, note="" if largest > min(LEVELS) else REJECTED)
+    rejected = largest <= min(LEVELS)
+    score = np.zeros(len(model.p_values_)) if rejected else _evidence(model.p_values_)
+    return Predicted(selected, score, note=REJECTED if rejected else "")
 
 
-def _hidden_icp(training: Training) -> Predicted:
-    p_values = training.behind_screen(HiddenICP()).p_values_
-    return Predicted(np.array([p_values <= alpha for alpha in LEVELS]))
+def _evidence(p_values: Floats) -> Floats:
+    """−log10 p, 0 where there is no p-value"""
+    return -np.log10(np.clip(np.nan_to_num(p_values, nan=1.0), 1e-300, 1.0))
 
 
-def _eills(training: Training) -> Predicted:
+def _hidden_icp(training: Training, screen: Screen = "lasso") -> Predicted:
+    p_values = training.behind_screen(HiddenICP(), screen).p_values_
+    return Predicted(np.array([p_values <= alpha for alpha in LEVELS]), _evidence(p_values))
+
+
+def _eills(training: Training, screen: Screen = "lasso") -> Predicted:
     """One fit for each γ."""
     selected, seconds = [], []
     for gamma in PENALTIES:
         started = time.perf_counter()
-        selected.append(training.behind_screen(EILLS(gamma=gamma, progress=False)).support_)
+        selected.append(training.behind_screen(EILLS(gamma=gamma, progress=False), screen).support_)
         seconds.append(time.perf_counter() - started)
-    return Predicted(np.array(selected), seconds=tuple(seconds))
+    chosen = np.array(selected)
+    return Predicted(chosen, chosen.sum(axis=0).astype(float), seconds=tuple(seconds))
 
 
-def _lasso(training: Training) -> Predicted:
-    size = np.abs(training.lasso.value.coefficients)
+def _lasso(training: Training, screen: Screen = "lasso") -> Predicted:
+    lasso: Timed[LassoFit] = getattr(training, screen)
+    # For an outcome of deviation 1, so that genes of several targets can be ranked together
+    size = np.abs(lasso.value.coefficients) / training.data.y.std()
     return Predicted(size[None] > 0.0, size)
 
 
 def _marginal(training: Training) -> Predicted:
-    model = MarginalSelection().fit(training.data)
-    return Predicted(model.support_[None], np.abs(model.correlations_))
+    correlations, p_values = marginal_tests(training.data)
+    return Predicted(p_values[None] < MarginalSelection().alpha, np.abs(correlations))
+
+
+def _raw(predict: Callable[[Training, Screen], Predicted]) -> Callable[[Training], Predicted]:
+    """The same method behind a screen by a Lasso of columns as they are"""
+    return lambda training: predict(training, "raw_lasso")
 
 
 def _named(symbol: str, values: tuple[float, ...]) -> tuple[str, ...]:
@@ -246,8 +291,14 @@ GENE_METHODS = {
         GeneMethod("BIP-predictive", ("best compatible",), _predictive, BLACK, "sparse"),
         GeneMethod("BIP λ=0.1", _named("t", THRESHOLDS), _rewarded, GREY),
         GeneMethod("BIP-ratio", _named("ratio", RATIOS), _against_prior, BROWN, "sparse"),
+        GeneMethod("BIP-screen, raw", _named("t", THRESHOLDS), _raw(_exact_on_screened), BLUE, "raw_lasso"),
+        GeneMethod("ICP-screen, raw", _named("α", LEVELS), _raw(_icp), VERMILION, "raw_lasso"),
+        GeneMethod("Hidden-ICP-screen, raw", _named("α", LEVELS), _raw(_hidden_icp), PURPLE, "raw_lasso"),
+        GeneMethod("EILLS-screen, raw", _named("γ", PENALTIES), _raw(_eills), GREEN, "raw_lasso", separate=True),
+        GeneMethod("Lasso, raw", ("5 folds",), _raw(_lasso), ORANGE, "raw_lasso"),
     )
 }
+PAPER_METHODS = ("BIP-VI", "BIP-screen", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Lasso", "Marginal")
 
 # The paper's table of ten targets, of which the first has the paper's picture: what its columns predict. * cannot be
 # checked, x has no effect, all others are validated.
@@ -301,6 +352,10 @@ class Split:
         rows = self.deletions.deleting(gene)
         return int(self.block[rows[0]]) if len(rows) else None
 
+    @cached_property
+    def effects(self) -> Effects:
+        return Effects.of(self)
+
 
 def training_data(deletions: Deletions, target: str, rows: Mask) -> MultiEnvironmentData:
     """The target as outcome of all other genes that vary in these samples, in two environments."""
@@ -318,30 +373,43 @@ def training_data(deletions: Deletions, target: str, rows: Mask) -> MultiEnviron
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What the deletions did.
+    """What each deletion did, by the fits that hold it out.
 
-    low, high : (d,) the band of each gene among wild types
+    bands : {fold: (low (d,), high (d,))}, the band of each gene among the observational samples that the fold's fits
+        see, without those that lack the gene
     deleted : D genes, each once; moved : (D, d) whether the deletion of a gene took another outside its band, by the
         mean where several samples lack that gene
     """
 
-    deletions: Deletions
-    low: Floats
-    high: Floats
+    split: Split
+    bands: dict[int, tuple[Floats, Floats]]
     deleted: tuple[str, ...]
     moved: Mask
 
     @classmethod
-    def of(cls, deletions: Deletions) -> Effects:
-        low, high = np.quantile(deletions.values[deletions.wild_type], BAND, axis=0)
+    def of(cls, split: Split) -> Effects:
+        deletions = split.deletions
         deleted = tuple(dict.fromkeys(gene for gene in deletions.deleted if gene is not None))
-        levels = np.array([deletions.values[deletions.deleting(gene)].mean(axis=0) for gene in deleted])
-        return cls(deletions, low, high, deleted, (levels < low) | (levels > high))
+        present = deletions.values.copy()
+        for gene in deleted:
+            if gene in deletions.place:
+                present[deletions.deleting(gene), deletions.place[gene]] = np.nan
+        bands: dict[int, tuple[Floats, Floats]] = {}
+        for fold in sorted({*split.block[split.block >= 0].tolist()}):
+            seen = present[deletions.observational & ~split.held_out(fold)]
+            bands[fold] = tuple(np.nanquantile(seen, BAND, axis=0))
+        moved = np.empty((len(deleted), len(deletions.genes)), dtype=bool)
+        for i, gene in enumerate(deleted):
+            rows = deletions.deleting(gene)
+            low, high = bands[int(split.block[rows[0]])]
+            level = deletions.values[rows].mean(axis=0)
+            moved[i] = (level < low) | (level > high)
+        return cls(split, bands, deleted, moved)
 
     @cached_property
     def successful(self) -> Mask:
         """(D,) whether the deleted gene itself left its band; never where it is not measured"""
-        place = self.deletions.place
+        place = self.split.deletions.place
         return np.array([gene in place and self.moved[i, place[gene]] for i, gene in enumerate(self.deleted)])
 
     @cached_property
@@ -356,12 +424,13 @@ class Effects:
         if row is None:
             return UNCHECKED
         if self.successful[row]:
-            return VALIDATED if self.moved[row, self.deletions.place[target]] else NO_EFFECT
+            return VALIDATED if self.moved[row, self.split.deletions.place[target]] else NO_EFFECT
         return UNCHECKED if count == "successful" else NO_EFFECT
 
-    def checks(self, target: str, features: tuple[str, ...], rows: Mask) -> dict[str, NDArray[np.str_]]:
-        """{count: verdicts (p,) on the features, by their deletions in these samples}"""
-        lacking = {gene for gene, flag in zip(self.deletions.deleted, rows, strict=True) if flag}
+    def checks(self, target: str, features: tuple[str, ...], fold: int) -> dict[str, NDArray[np.str_]]:
+        """{count: verdicts (p,) on the features, by the deletions that this fold holds out}"""
+        held_out = self.split.held_out(fold)
+        lacking = {gene for gene, flag in zip(self.split.deletions.deleted, held_out, strict=True) if flag}
         return {
             count: np.array([self.verdict(gene, target, count) if gene in lacking else UNCHECKED for gene in features])
             for count in COUNTS
@@ -372,14 +441,16 @@ class Effects:
 WILD_TYPES, DELETIONS, GENES = 262, 1479, 6170
 NEEDED = (
     f"the study 'genes' needs the yeast deletions of Kemmeren et al. (2014), {WILD_TYPES} wild types and {DELETIONS:,} "
-    f"deletions of {GENES:,} genes, from https://deleteome.holstegelab.nl (Kemmeren.RData, its HDF5 form, or the text "
-    "files), which is not downloaded"
+    f"deletions of {GENES:,} genes, from https://deleteome.holstegelab.nl (Kemmeren.RData, its HDF5 form, the text "
+    "files, or deletions.npz without wild types), which is not downloaded"
 )
 _DIGITS = 16
 
 
 @lru_cache(maxsize=1)
-def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Deletions, ...]:
+def samples_of(
+    data: str | None, simulated: int | None, seed: int, observational: str | None = None
+) -> tuple[Deletions, ...]:
     """The sets of samples that are studied side by side, each with its own genes: one, or the panels of an excerpt."""
     if (data is None) == (simulated is None):
         raise SettingError(f"{NEEDED}: name it, data='Kemmeren.RData', or simulate a network, simulated=600.")
@@ -392,9 +463,9 @@ def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Dele
 
     assert data is not None
     path = Path(data).expanduser()
-    if path.suffix == ".npz" or (path / PANELS).exists():
+    if path.name == PANELS or (path / PANELS).exists():
         return load_yeast_panels(path)
-    return (load_yeast(path),)
+    return (load_yeast(path, observational=observational),)
 
 
 @lru_cache(maxsize=1)
@@ -404,12 +475,16 @@ def fingerprint(samples: tuple[Deletions, ...]) -> str:
     for one in samples:
         digest.update(one.values.tobytes())
         digest.update(repr((one.genes, one.deleted)).encode())
+        if one.non_responsive is not None:
+            digest.update(one.non_responsive.tobytes())
     return digest.hexdigest()[:_DIGITS]
 
 
-def same_samples(data: str | None, simulated: int | None, seed: int, expected: str) -> tuple[Deletions, ...]:
+def same_samples(
+    data: str | None, simulated: int | None, seed: int, expected: str, observational: str | None = None
+) -> tuple[Deletions, ...]:
     """As `samples_of`, on a machine that may have another file at that path."""
-    samples = samples_of(data, simulated, seed)
+    samples = samples_of(data, simulated, seed, observational)
     if fingerprint(samples) != expected:
         where = "the simulated samples" if data is None else f"the file {data!r}"
         raise EngineError(f"{where} differ between the machines of this study: use the same file and versions on all.")

@@ -22,12 +22,15 @@ class Deletions:
 
     values : (n, d); genes : d names; samples : n names
     deleted : n names of the gene that is deleted in each sample, which need not be among `genes`; None in wild types
+    non_responsive : (n,) deletions that stand in for wild types as the observational environment; None if there are
+        wild types for that
     """
 
     values: Floats
     genes: tuple[str, ...]
     samples: tuple[str, ...]
     deleted: tuple[str | None, ...]
+    non_responsive: Mask | None = None
 
     @cached_property
     def wild_type(self) -> Mask:
@@ -35,9 +38,19 @@ class Deletions:
         return np.array([gene is None for gene in self.deleted])
 
     @property
+    def observational(self) -> Mask:
+        """(n,) samples of the observational environment, the paper's e = 1"""
+        return self.wild_type if self.non_responsive is None else self.non_responsive
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Names of the observational environment and of the other one"""
+        return ("wild type", "deletion") if self.non_responsive is None else ("non-responsive", "responsive")
+
+    @property
     def environments(self) -> NDArray[np.str_]:
         """(n,) the label of each sample's environment"""
-        return np.where(self.wild_type, "wild type", "deletion")
+        return np.where(self.observational, *self.labels)
 
     @cached_property
     def place(self) -> dict[str, int]:

@@ -88,11 +88,13 @@ class Study(ABC):
     be divided in any way and the rows are the same.
 
     choice : fields that say which rows there are, and not what is in them; the others are the identity
+    options : fields that the command line takes by name
     per_task : replicates that a worker does at a time
     measures_time : its numbers are seconds of this machine, which other processes lengthen
     """
 
     choice: ClassVar[frozenset[str]] = frozenset({"scale", "replicates"})
+    options: ClassVar[tuple[str, ...]] = ("replicates", "seed")
     per_task: ClassVar[int] = 1
     measures_time: ClassVar[bool] = False
 
@@ -115,6 +117,13 @@ class Study(ABC):
 
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]: ...
+
+    def prepared(self, folder: Path, device: str | None, jobs: int | None) -> Study:
+        """The study with what is computed before any replicate, in this folder; only some have anything to do on a
+        device."""
+        if device is not None:
+            raise EngineError(f"the study {self.name!r} has nothing to do on a device: leave device= out.")
+        return self
 
     @abstractmethod
     def replicate(self, cell: Cell, number: int) -> list[Row]:
@@ -284,16 +293,24 @@ def run_study(
     jobs: int | None = 1,
     dask: str | None = None,
     progress: ProgressMode = "auto",
+    device: str | None = None,
+    parts: Sequence[str | os.PathLike[str]] = (),
 ) -> StudyRun:
     """Do the replicates that the folder does not hold yet, and write results, pictures and report.md.
 
     jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead.
-    Rows do not depend on either. An interrupted run is continued by calling again with the same folder.
+    device : of PyTorch, for what a study can do on one; parts : folders of the same study with some of its methods
+    each, whose rows are taken over. Rows do not depend on jobs and dask. An interrupted run is continued by calling
+    again with the same folder.
     """
     if study.replicates < 1:
         raise EngineError(f"replicates={study.replicates}: at least one is needed.")
+    study = study.prepared(Path(folder), device, jobs)
     store = Store(folder, study)
     with store.open() as done:
+        taken = [one for one in rows_of_parts(study, parts) if (one.cell, one.number) not in done]
+        store.add(taken)
+        done.update({(one.cell, one.number): one for one in taken})
         wanted = {(cell.key, number) for cell in study.cells() for number in range(study.replicates)}
         before = len(wanted & done.keys())
         started = time.perf_counter()
@@ -318,6 +335,29 @@ def run_study(
 
         write_outputs(run)
     return run
+
+
+def rows_of_parts(study: Study, parts: Sequence[str | os.PathLike[str]]) -> list[Finished]:
+    """Replicates that all of the folders have finished, each with the rows of all: folders of the same study, with
+    other methods."""
+    found: list[dict[tuple[str, int], Finished]] = []
+    for part in map(Path, parts):
+        if not (part / SETTINGS).is_file():
+            raise EngineError(f"{str(part)!r} is not the folder of a study: it has no {SETTINGS}.")
+        known = json.loads((part / SETTINGS).read_text(encoding="utf-8"))
+        wanted = json.loads(json.dumps(study.identity()))
+        other = [name for name in wanted if name != "methods" and known.get(name) != wanted[name]]
+        if other:
+            raise EngineError(f"{str(part)!r} is of another study, by its {', '.join(other)}.")
+        found.append(Store(part, study)._read())
+    if not found:
+        return []
+    joined = []
+    for key in sorted(set.intersection(*(set(one) for one in found))):
+        same = [one[key] for one in found]
+        rows = [row for one in same for row in one.rows]
+        joined.append(Finished(*key, sum(one.seconds for one in same), rows))
+    return joined
 
 
 def run_task(study: Study, task: Task) -> list[Finished]:
@@ -486,9 +526,10 @@ def _settings(run: StudyRun) -> str:
     usual = make_study(study.name, study.scale, **study.source)
     command = f"python -m replication {study.name} --scale {study.scale}"
     command += "".join(f" --{option} {shlex.quote(str(value))}" for option, value in study.source.items())
-    for option in ("replicates", "seed"):
-        if getattr(study, option) != getattr(usual, option):
-            command += f" --{option} {getattr(study, option)}"
+    for option in study.options:
+        value = getattr(study, option)
+        if value != getattr(usual, option):
+            command += f" --{option} {shlex.join(map(str, value)) if isinstance(value, tuple) else value}"
     settings = {name: value for name, value in study.settings().items() if name != "scale"}
     lines = [f"`{command}` ({len(study.cells())} cells of {study.replicates:,} replicates)", ""]
     lines += [f"- {name}: {_listed(value)}" for name, value in settings.items()]

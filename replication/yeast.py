@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import pandas as pd
 
 from invariance._tools.arrays import Floats
 from invariance.data.checks import listing, quoted, warn
-from invariance.exceptions import DataError, FileError
+from invariance.exceptions import DataError, FileError, SettingError
 
 from .knockouts import Deletions
 
@@ -29,7 +30,13 @@ ORIGIN = (
     "This package downloads nothing."
 )
 PANELS = "panels_nodes.npz"
+STRAINS = "deletions.npz"
+# A strain that changes fewer genes than this is called non-responsive, as Kemmeren et al. (2014) do.
+RESPONSIVE_CHANGES = 4
+OBSERVATIONAL = ("wild-types", "non-responsive")
 _R_BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"RDX")
+_STRAIN_ARRAYS = ("log2_ratio_times_2000", "genes", "deleted", "replicate", "changes")
+_STEPS_PER_UNIT = 2000.0
 _EXTRA = "pip install 'invariant-prediction[genes]'."
 
 
@@ -55,34 +62,47 @@ class YeastDeletions(Deletions):
                 f"{int(incomplete.sum()):,} values are missing or not finite, first of gene {self.genes[column]!r} in "
                 f"sample {self.samples[row]!r}. Leave out the genes or the samples without all values."
             )
-        if not self.wild_type.any() or self.wild_type.all():
-            raise DataError(f"all {shape[0]:,} samples are wild types, or all are deletions: both are needed. {ORIGIN}")
+        if not self.observational.any() or self.observational.all():
+            kinds = " samples or all are ".join(self.labels)
+            raise DataError(f"all {shape[0]:,} samples are {kinds} samples: both are needed. {ORIGIN}")
 
     @cached_property
     def silenced(self) -> float:
-        """Share of the deletions of measured genes with the deleted gene below all wild types; nan without any."""
-        lowest = self.values[self.wild_type].min(axis=0)
-        below = [
-            self.values[row, self.place[gene]] < lowest[self.place[gene]]
-            for row, gene in enumerate(self.deleted)
-            if gene in self.place
-        ]
+        """Share of the deletions of measured genes with the deleted gene below all samples of the observational
+        environment that have the gene; nan without any."""
+        below = []
+        for row, gene in enumerate(self.deleted):
+            if gene in self.place:
+                level = self.values[:, self.place[gene]]
+                others = self.observational.copy()
+                others[self.deleting(gene)] = False
+                below.append(level[row] < level[others].min())
         return float(np.mean(below)) if below else np.nan
 
     def describe(self) -> str:
         """Samples, genes and deletions in a few lines."""
         wild_types = int(self.wild_type.sum())
-        deletions = f"{len(self.samples) - wild_types:,} deletions of {len(set(self.deleted)) - 1:,} genes"
+        n_deleted = len({gene for gene in self.deleted if gene is not None})
+        deletions = f"{len(self.samples) - wild_types:,} deletions of {n_deleted:,} genes"
         lines = [
             f"{wild_types:,} wild types and {deletions}; {len(self.genes):,} genes are measured.",
-            f"The deleted gene, where measured, is below all wild types in {self.silenced:.0%} of the deletions.",
+            f"The deleted gene, if measured, is below all {self.labels[0]} samples in {self.silenced:.0%} of the "
+            "deletions.",
         ]
+        if self.non_responsive is not None:
+            lines.append(
+                f"Environment one is {int(self.observational.sum()):,} non-responsive strains, which change fewer than "
+                f"{RESPONSIVE_CHANGES} genes, in place of wild types; environment two the other "
+                f"{int((~self.observational).sum()):,}."
+            )
         if unmeasured := sorted({gene for gene in self.deleted if gene is not None} - set(self.genes)):
             lines.append(f"Deleted and not measured: {listing(unmeasured)}.")
         return "\n".join([*lines, *self.notes])
 
 
-def load_yeast(*paths: str | os.PathLike[str], names: Mapping[str, str] | None = None) -> YeastDeletions:
+def load_yeast(
+    *paths: str | os.PathLike[str], names: Mapping[str, str] | None = None, observational: str | None = None
+) -> YeastDeletions:
     """Log2 expression ratios of yeast genes in wild types and in strains with one gene deleted.
 
     paths : one of
@@ -90,24 +110,39 @@ def load_yeast(*paths: str | os.PathLike[str], names: Mapping[str, str] | None =
         its form in HDF5, with obser/data, inter/data, ids/genes and ids/mutants (needs the extra `genes`);
         text files, together: deleteome_all_mutants_controls.txt, which has no wild types, or limma_MARG_*_mutants.txt,
         and limma_MARG_wt_pool.txt, limma_MARG_wt_pool_platereader.txt; or a folder with them
+        deletions.npz, or its folder: strains without wild types, with the number of genes that each strain changes
     names : {name of a gene: its systematic name}, for names that text files do not explain
+    observational : "wild-types" or "non-responsive", the samples of environment one; by default wild types if the file
+        has any
 
     Nothing is left out without a DataWarning.
     """
+    if observational not in (None, *OBSERVATIONAL):
+        raise SettingError(f"observational={observational!r} is not known: use {' or '.join(OBSERVATIONAL)}.")
     files = [file for path in paths for file in _files_at(Path(path).expanduser())]
     kinds = {_kind(file) for file in files}
+    if kinds == {"npz"} and len(files) == 1:
+        return _strains(files[0], observational)
+    if observational == "non-responsive":
+        raise DataError(f"{STRAINS} alone says how many genes a strain changes: leave out observational= for {paths}.")
     if kinds == {"text"}:
         found = read_text(files, names or {})
     elif len(files) == 1:
         found = read_hdf5(files[0]) if kinds == {"hdf5"} else read_rdata(files[0])
     else:
         raise DataError(f"load_yeast needs one file, or text files: load_yeast('Kemmeren.RData'). {ORIGIN}")
-    digests = (f"SHA-256 of {file.name}: {hashlib.sha256(file.read_bytes()).hexdigest()}." for file in files)
-    deletions = YeastDeletions(*found, tuple(digests))
+    return _checked(YeastDeletions(*found, notes=_digests(files)))
+
+
+def _digests(files: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(f"SHA-256 of {file.name}: {hashlib.sha256(file.read_bytes()).hexdigest()}." for file in files)
+
+
+def _checked(deletions: YeastDeletions) -> YeastDeletions:
     if not deletions.silenced >= 0.5:
         warn(
-            f"Only in {deletions.silenced:.0%} of the deletions is the deleted gene below all wild types: are the "
-            "names of the deletions systematic, and do they belong to their rows?"
+            f"Only in {deletions.silenced:.0%} of the deletions is the deleted gene below all {deletions.labels[0]} "
+            "samples: are the names of the deletions systematic, and do they belong to their rows?"
         )
     return deletions
 
@@ -115,6 +150,8 @@ def load_yeast(*paths: str | os.PathLike[str], names: Mapping[str, str] | None =
 def _files_at(place: Path) -> list[Path]:
     if not place.exists():
         raise FileError(f"there is no file {str(place)!r}. {ORIGIN}")
+    if (place / STRAINS).exists():
+        return [place / STRAINS]
     return sorted(place.glob("*.txt")) if place.is_dir() else [place]
 
 
@@ -123,7 +160,27 @@ def _kind(file: Path) -> str:
         beginning = source.read(8)
     if beginning.startswith(b"\x89HDF"):
         return "hdf5"
+    if beginning.startswith(b"PK"):
+        return "npz"
     return "R" if beginning.startswith(_R_BEGINNINGS) else "text"
+
+
+def _strains(file: Path, observational: str | None) -> YeastDeletions:
+    """Read log2_ratio_times_2000 (strains × genes), genes, deleted, replicate and changes from an archive of NumPy."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            ratios, genes, deleted, replicate, changes = (archive[name] for name in _STRAIN_ARRAYS)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(f"{file.name} cannot be read as {STRAINS}: {error}. Is the file whole?") from error
+    if observational == "wild-types":
+        raise DataError(f"{file.name} has no wild types: use observational='non-responsive', or Kemmeren.RData.")
+    if not len(deleted) == len(replicate) == len(changes) == len(ratios):
+        lengths = f"{len(deleted)} deleted genes, {len(replicate)} replicates and {len(changes)} numbers of changes"
+        raise DataError(f"{file.name} has {lengths} for {len(ratios)} strains.")
+    names = _words(deleted)
+    samples = tuple(f"{name} {number}" for name, number in zip(names, _words(replicate), strict=True))
+    found = ratios / _STEPS_PER_UNIT, tuple(_words(genes)), samples, tuple(names), changes < RESPONSIVE_CHANGES
+    return _checked(YeastDeletions(*found, notes=_digests([file])))
 
 
 # values (n, d), genes, samples, deleted: as in `Deletions`

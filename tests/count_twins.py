@@ -83,7 +83,7 @@ def largest(groups: list[Group], smallest: float = 1e-6) -> tuple[float, np.ndar
 
 
 def newton(gradient: Callable[[np.ndarray], np.ndarray], theta: np.ndarray) -> np.ndarray:
-    """The last digits of a minimum, which L-BFGS-B leaves to the processor's rounding; by differences of the gradient"""
+    """The last digits of a minimum, which L-BFGS-B leaves to the rounding; by differences of the gradient"""
     step = 1e-5
     for _ in range(3):
         each = step * np.eye(len(theta))

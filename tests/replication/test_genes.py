@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BetaBinomialPrior, LinearGaussian
+from invariance import BetaBinomialPrior, LinearGaussian, read_sweep
 from invariance.baselines import EILLS, ICP, HiddenICP
 from invariance.exceptions import ApproximationWarning, DataError, EngineError, SettingError
 from invariance.screening import LassoFit, LassoScreen
@@ -32,7 +33,8 @@ from replication.genes_methods import (
     Training,
 )
 from replication.knockouts import Deletions
-from replication.runs import Cell
+from replication.runs import Cell, run_study
+from replication.yeast import load_yeast
 
 pytestmark = pytest.mark.integration
 
@@ -124,9 +126,10 @@ def test_training_data_are_the_training_samples() -> None:
 
 
 def test_effects_by_hand() -> None:
-    effects = Effects.of(SAMPLES)
-    np.testing.assert_allclose(effects.high, 0.98, atol=1e-12)
-    np.testing.assert_allclose(effects.low, -0.98, atol=1e-12)
+    effects = Effects.of(SPLIT)
+    for low, high in effects.bands.values():
+        np.testing.assert_allclose(high, 0.98, atol=1e-12)
+        np.testing.assert_allclose(low, -0.98, atol=1e-12)
     successful = dict(zip(effects.deleted, effects.successful, strict=True))
     assert successful == {"a": True, "b": True, "c": False, "d": True, "z": False}
     # The deletion of c did not succeed, though a moved; e was never deleted.
@@ -135,6 +138,130 @@ def test_effects_by_hand() -> None:
         assert {effects.verdict(*pair, count) for pair in pairs.split() for count in COUNTS} == {verdict}
     assert effects.verdict("c", "a") == effects.verdict("c", "a", "published") == NO_EFFECT
     assert effects.verdict("c", "a", "successful") == UNCHECKED
+
+
+def without_wild_types(seed: int = 0, n_genes: int = 12, n_quiet: int = 60) -> Deletions:
+    """Strains that each lack one gene, of which the first n_quiet are non-responsive; g0 drives g1, g1 drives g2."""
+    values = np.random.default_rng(seed).normal(size=(n_quiet + n_genes, n_genes))
+    for j in (1, 2):
+        values[:, j] = 0.9 * values[:, j - 1] + 0.3 * values[:, j]
+    names = tuple(f"g{j}" for j in range(n_genes))
+    # A gene of the panel is also missing in one of the non-responsive strains.
+    deleted = ("g5", *(f"other{i}" for i in range(1, n_quiet)), *names)
+    for row, gene in enumerate(deleted):
+        if gene in names:
+            values[row, names.index(gene)] = -6.0
+    samples = tuple(f"s{i}" for i in range(len(values)))
+    return Deletions(values, names, samples, deleted, np.arange(len(values)) < n_quiet)
+
+
+def test_bands_come_from_the_training_rows_of_environment_one() -> None:
+    """With strains in place of wild types: held-out strains, and those that lack the gene, define no band."""
+    samples = without_wild_types()
+    split = Split.of(samples, 5, np.random.default_rng(0))
+    assert (split.block >= 0).all()
+    assert samples.environments[[0, -1]].tolist() == ["non-responsive", "responsive"]
+    for fold, (low, high) in split.effects.bands.items():
+        for j, gene in enumerate(samples.genes):
+            rows = samples.non_responsive & (split.block != fold)
+            rows[samples.deleting(gene)] = False
+            expected = np.quantile(samples.values[rows, j], [0.01, 0.99])
+            assert [low[j], high[j]] == pytest.approx(expected)
+    for gene in samples.genes:
+        fold = split.fold_of(gene)
+        level = samples.values[samples.deleting(gene)].mean(axis=0)
+        low, high = split.effects.bands[fold]
+        moved = (level < low) | (level > high)
+        for j, target in enumerate(samples.genes):
+            validated = bool(moved[samples.place[gene]] and moved[j])
+            assert (split.effects.verdict(gene, target) == VALIDATED) == validated
+
+
+def test_regulators_apart_add_up(on) -> None:
+    samples = without_wild_types()
+    study = on(samples, methods=("Lasso", "Marginal"), replicates=1)
+    cells = [cell for cell in study.cells() if cell["target"] == "g2"]
+    results = pd.DataFrame([dict(c.values) | {"replicate": 0} | row for c in cells for row in study.replicate(c, 0)])
+    (_, responsive), (_, quiet) = genes.regulators_apart(results)
+    for name in ("predicted", "correct", "effects", "checkable_published", "candidates_published"):
+        assert (responsive[name] + quiet[name] == results[name]).all()
+    # Of the genes that are features of a fit, g5 alone is missing in a non-responsive strain, too.
+    assert quiet["candidates_published"].sum() == 2
+    assert quiet["candidates_published"].max() == 1
+    (table,) = genes.regulators_tables(study, results)
+    assert table.frame["method"].tolist() == ["Lasso", "Marginal"]
+    assert "Environment one is strains" in " ".join(study.reading(results))
+    assert genes.regulators_tables(on(regulated()), results.drop(columns="effects_non_responsive")) == []
+
+
+def test_targets_of_the_paper_and_drawn_ones() -> None:
+    names = genes.drawn_targets()
+    assert (len(names), len(set(names))) == (500, 500)
+    shape = SimpleNamespace(place=dict.fromkeys([*names, *genes_methods.PAPER_PREDICTIONS], 0))
+    assert genes.targets_of((shape,), 0, "paper") == tuple((0, name) for name in genes_methods.PAPER_PREDICTIONS)
+    assert genes.targets_of((shape,), 0, "drawn:3") == tuple((0, name) for name in names[:3])
+    assert len(genes.targets_of((shape,), 0, "drawn")) == 500
+    for wrong in ("paper:3", "drawn:x", "all"):
+        with pytest.raises(SettingError, match="'drawn:100'"):
+            genes.targets_of((shape,), 0, wrong)
+    with pytest.raises(DataError, match="not measured: "):
+        genes.targets_of((regulated(),), 0, "paper")
+
+
+STRAINS = Path(__file__).resolve().parents[3] / "shared" / "data" / "yeast_deletions"
+needs_strains = pytest.mark.skipif(not STRAINS.is_dir(), reason="the yeast deletions are not at hand")
+
+
+@needs_strains
+def test_the_drawn_targets_are_those_of_the_file() -> None:
+    assert genes.draw_targets(load_yeast(STRAINS)) == genes.drawn_targets()
+
+
+@needs_strains
+def test_the_strains_say_of_the_papers_ten_causes_what_the_paper_says() -> None:
+    """Nine of ten have an effect when they are deleted, one has none."""
+    study = make_study("genes", data=str(STRAINS), targets="paper", replicates=1, methods=("Marginal",))
+    column = genes_methods.PAPER_COLUMNS[0]
+    told = {target: genes.published(target, column)[0] for target in genes_methods.PAPER_PREDICTIONS}
+    assert {target: (gene, study.verdict(0, gene, target)) for target, (gene, _) in told.items()} == told
+
+
+def test_a_sweep_answers_for_the_variational_method(on, tmp_path: Path) -> None:
+    """Inclusion probabilities of a sweep on the same samples as the fits, wherever it ran."""
+    pytest.importorskip("torch")
+    study = on(without_wild_types(), methods=("BIP-VI",), targets=3, folds=2, replicates=1, iterations=60)
+    run = run_study(study, tmp_path / "a", device="cpu", progress=False)
+    assert sorted(folder.name for folder in (tmp_path / "a" / genes.SWEEPS).iterdir()) == [
+        "panel0-seed0-fold0",
+        "panel0-seed0-fold1",
+    ]
+    rows = run.results[run.results["setting"] == "t=0.5"]
+    assert len(rows) == 6
+    for row in rows.to_dict("records"):
+        table = read_sweep(tmp_path / "a" / genes.SWEEPS / f"panel0-seed0-fold{row['fold']}")
+        of_target = table[table["outcome"] == row["target"]]
+        assert set(row["genes"].split()) == set(of_target.loc[of_target["inclusion"] >= 0.5, "feature"])
+        assert row["seconds"] == of_target["seconds"].iloc[0]
+    assert study.identity() == run.study.identity()
+
+
+def test_parts_with_some_methods_are_joined(on, tmp_path: Path) -> None:
+    samples = without_wild_types()
+    both = ("Lasso", "Marginal")
+    whole = run_study(on(samples, methods=both, targets=2, replicates=1), tmp_path / "whole", progress=False)
+    for name in both:
+        run_study(on(samples, methods=(name,), targets=2, replicates=1), tmp_path / name, progress=False)
+    study = on(samples, methods=both, targets=2, replicates=1)
+    parts = [tmp_path / name for name in both]
+    joined = run_study(study, tmp_path / "joined", parts=parts, progress=False)
+    assert (joined.n_now, joined.n_before) == (0, 10)
+    columns = [name for name in whole.results if name != "seconds"]
+    key = ["panel", "target", "fold", "replicate", "method", "setting"]
+    expected = whole.results[columns].sort_values(key, ignore_index=True)
+    pd.testing.assert_frame_equal(joined.results[columns].sort_values(key, ignore_index=True), expected)
+    other = run_study(on(samples, methods=both, targets=2, replicates=1, seed=3), tmp_path / "other", progress=False)
+    with pytest.raises(EngineError, match="of another study, by its seed"):
+        run_study(study, tmp_path / "joined", parts=[other.folder], progress=False)
 
 
 def test_a_deletion_without_success_is_checked_and_wrong(on, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +273,9 @@ def test_a_deletion_without_success_is_checked_and_wrong(on, monkeypatch: pytest
     study = on(samples, methods=("Lasso",), replicates=1)
     cells = [Cell((("panel", 0), ("target", "g2"), ("fold", fold))) for fold in range(5)]
     results = pd.DataFrame([dict(c.values) | {"replicate": 0} | row for c in cells for row in study.replicate(c, 0)])
-    n_effects = sum(study.effects(0).verdict(gene, "g2") == VALIDATED for gene in samples.genes if gene != "g2")
+    n_effects = sum(
+        study.split(0, 0).effects.verdict(gene, "g2") == VALIDATED for gene in samples.genes if gene != "g2"
+    )
     assert n_effects >= 2
     table = study.table(results).set_index("count")
     assert table["checkable"].to_dict() == table["candidates"].to_dict() == {"published": 11, "successful": 9}
@@ -304,7 +433,7 @@ def test_targets_are_spread_and_the_papers_come_first(on) -> None:
 def test_rows_count_what_the_fold_holds_out(on) -> None:
     samples = regulated()
     study = on(samples, methods=("Lasso", "ICP-screen"))
-    effects = Effects.of(samples)
+    effects = study.split(0, 1).effects
     split = study.split(0, 1)
     total = 0
     for fold in range(5):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from invariance.exceptions import DataError, DataWarning, FileError
+from invariance.exceptions import DataError, DataWarning, FileError, SettingError
 from replication.yeast import PANELS, YeastDeletions, deleted_in, load_yeast, load_yeast_panels, systematic_names
 
 GENES = ("YAL001C", "YBR020W", "YIL014W-A", "YKL112W", "YML100W", "SNR10")
@@ -271,3 +271,71 @@ def test_panels(tmp_path: Path) -> None:
     for name, named in (("other", "do not agree"), ("less", "samples"), ("nowhere", "nowhere")):
         with pytest.raises(DataError, match=named):
             load_yeast_panels(tmp_path / f"{name}.npz")
+
+
+CHANGES = (0, 3, 4, 900, 2)
+STRAINS_DELETED = ("YBR020W", "YIL014W-A", "YML100W", "YKL112W", "YER000C")
+
+
+def write_strains(path: Path, **changed: Any) -> Path:
+    arrays = {
+        "log2_ratio_times_2000": np.round(2000 * expression(STRAINS_DELETED)).astype(np.int16),
+        "genes": np.array(GENES),
+        "deleted": np.array(STRAINS_DELETED),
+        "replicate": np.array(list("11121")),
+        "changes": np.array(CHANGES),
+    }
+    np.savez(path, **{name: array for name, array in (arrays | changed).items() if array is not None})
+    return path
+
+
+def test_strains_without_wild_types(tmp_path: Path) -> None:
+    file = write_strains(tmp_path / "deletions.npz")
+    for source in (file, tmp_path):
+        found = load_yeast(source)
+        np.testing.assert_allclose(found.values, expression(STRAINS_DELETED), atol=0.00025)
+        assert (found.genes, found.deleted) == (GENES, STRAINS_DELETED)
+        assert found.samples[3] == "YKL112W 2"
+        assert found.observational.tolist() == [True, True, False, False, True]
+        assert not found.wild_type.any()
+        assert found.environments[2] == "responsive"
+        assert found.silenced == 1.0
+        said = found.describe()
+        assert "0 wild types and 5 deletions of 5 genes" in said
+        assert "3 non-responsive strains, which change fewer than 4 genes, in place of wild types" in said
+        assert "Deleted and not measured: YER000C." in said
+        assert hashlib.sha256(file.read_bytes()).hexdigest() in said
+
+
+def test_the_file_decides_what_environment_one_can_be(tmp_path: Path) -> None:
+    file = write_strains(tmp_path / "deletions.npz")
+    assert load_yeast(file, observational="non-responsive").observational.sum() == 3
+    with pytest.raises(DataError, match=r"deletions\.npz has no wild types"):
+        load_yeast(file, observational="wild-types")
+    with pytest.raises(SettingError, match="observational='quiet' is not known: use wild-types or non-responsive"):
+        load_yeast(file, observational="quiet")
+    published = write_hdf5(tmp_path / "published")
+    assert load_yeast(published, observational="wild-types").observational.sum() == 4
+    with pytest.raises(DataError, match="how many genes a strain changes"):
+        load_yeast(published, observational="non-responsive")
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"changes": None}, "changes"),
+        ({"changes": np.array(CHANGES[1:])}, "4 numbers of changes for 5 strains"),
+        ({"genes": np.array(GENES[1:])}, "values have shape"),
+        ({"changes": np.zeros(5)}, "all 5 samples are non-responsive samples or all are responsive samples"),
+    ],
+)
+def test_broken_strains(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
+    with pytest.raises(DataError, match=named):
+        load_yeast(write_strains(tmp_path / "deletions.npz", **changed))
+
+
+def test_a_strain_file_that_is_cut_short(tmp_path: Path) -> None:
+    file = write_strains(tmp_path / "deletions.npz")
+    file.write_bytes(file.read_bytes()[:600])
+    with pytest.raises(DataError, match=r"cannot be read as deletions\.npz"):
+        load_yeast(file)

@@ -234,6 +234,22 @@ def _kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
     return np.logical_or.reduceat(fit.coefficients != 0.0, data.features.starts[:-1])
 
 
+def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
+    """Return the correlation of each feature with the outcome over the pooled rows (p,), and its p-value (p,)."""
+    features = data.features
+    correlations = pooled_correlations(data)[features.starts[:-1]]
+    df = data.n_rows - 2.0
+    with np.errstate(divide="ignore"):
+        p_values = 2.0 * stdtr(df, -np.abs(correlations) * np.sqrt(df / (1.0 - correlations**2)))
+    if features.grouped:
+        unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
+        for j in np.flatnonzero(features.widths > 1):
+            alone = np.arange(features.starts[j], features.starts[j + 1])
+            explained, p_values[j] = _joint_test(unit, alone[:0], alone)
+            correlations[j] = min(np.sqrt(explained), 1.0)
+    return correlations, p_values
+
+
 @dataclass(eq=False, repr=False)
 class MarginalSelection(Baseline):
     """Features whose correlation with the outcome over the pooled rows is significant, each on its own.
@@ -255,17 +271,7 @@ class MarginalSelection(Baseline):
     columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        features = data.features
-        correlations = pooled_correlations(data)[features.starts[:-1]]
-        df = data.n_rows - 2.0
-        with np.errstate(divide="ignore"):
-            p_values = 2.0 * stdtr(df, -np.abs(correlations) * np.sqrt(df / (1.0 - correlations**2)))
-        if features.grouped:
-            unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
-            for j in np.flatnonzero(features.widths > 1):
-                alone = np.arange(features.starts[j], features.starts[j + 1])
-                explained, p_values[j] = _joint_test(unit, alone[:0], alone)
-                correlations[j] = min(np.sqrt(explained), 1.0)
+        correlations, p_values = marginal_tests(data)
         self.correlations_ = self._expand(correlations, 0.0)
         self.p_values_ = self._expand(p_values, 1.0)
         return p_values < self.alpha
