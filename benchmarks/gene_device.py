@@ -116,8 +116,9 @@ def variational(reading: SweepData, targets: list[str], iterations: int, jobs: i
     with TemporaryDirectory() as first, TemporaryDirectory() as folder:
         swept(reading, targets[:2], published(2), jobs, Path(first), "cuda")  # compiles
         torch.cuda.reset_peak_memory_stats()
-        with reported(Path(folder), iterations), timed_ascents() as (wall, processor):
+        with reported(Path(folder), iterations), timed_ascents() as ascents:
             seconds = swept(reading, targets, published(iterations), jobs, Path(folder), "cuda")
+    wall, processor = ascents
     print("All of them:")
     say(len(targets), seconds, iterations)
     print(f"  ascents {wall:.0f} s ({wall / len(targets):.2f} s a target), processor {processor / wall:.2f} of it;")
