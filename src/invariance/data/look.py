@@ -18,7 +18,7 @@ from .columns import MISSING_LEVEL, Choices, RawTable, as_mended
 from .copies import equal_columns
 from .encoding import ColumnSummary
 from .gaps import Exclusion, MissingValues, exclusions
-from .labels import encode_labels, label_of
+from .labels import encode_labels, label_of, level_of
 from .odd_values import far_values, has_isolated_zeros, is_constant_within, one_value, other_units, skipped_levels
 from .outcomes import OutcomeKind, outcome_kind
 from .reading import TEXT, TableFile, words_for_missing
@@ -36,7 +36,7 @@ CODES = {
     "far_values": "values far from all others, such as 999",
     "codes": "whole numbers that are called codes",
     "absent": "no values in an environment",
-    "labels_alike": "labels or levels that print alike, or differ in capitals or leading zeros only",
+    "labels_alike": "labels or levels that print alike, or differ in capitals or zeros only",
     "copies": "the same as another column, perhaps in other units",
     "within": "constant in every environment, as a recoding of its label is",
     "one_value": "one value in all rows of an environment, such as 0 where nothing was measured",
@@ -237,7 +237,7 @@ class Look:
         for groups, how, merges, remedies in (
             (alike(labels), "print alike", True, leave_out),
             (differing(str.casefold), "differ in capitals only", False, ()),
-            (differing(_without_zeros), "differ in leading zeros only", True, ()),
+            (differing(_without_zeros), "differ in zeros only", True, ()),
         ):
             if groups:
                 found = tuple(label for group in groups for label in group) if of_environments else ()
@@ -543,5 +543,5 @@ def _are_ids(name: str, numbers: Floats) -> bool:
 
 
 def _without_zeros(text: str) -> str:
-    """Whole numbers in a text without the zeros before them, which spreadsheets drop."""
-    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
+    """A text without the zeros before its whole numbers, which spreadsheets drop; 3.0 is 3."""
+    return re.sub(r"(?<![\d.,])0+(?=\d)", "", level_of(text))
