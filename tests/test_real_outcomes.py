@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from invariance.exceptions import NotInvariantWarning
+
 pytestmark = pytest.mark.integration
 
 
@@ -41,10 +43,15 @@ def test_visits_to_a_doctor(real) -> None:
 
 
 def test_survival_of_the_critically_ill(real) -> None:
-    """Nothing is invariant: patients without other diseases are unlike the others."""
+    """Baseline hazards differ, effects do not clearly: those of patients without other diseases deviate most."""
     pytest.importorskip("SurvSet")
-    with pytest.warns(UserWarning, match="differently between environments"):
+    with pytest.warns(NotInvariantWarning):
         model = real.on_support()
+    decision = model.decision_
     assert not model.invariant_
-    assert model.predictive_ is None
+    assert model.selected_features_ == ("scoma", "dzgroup", "age")
+    assert (decision.level, decision.heterogeneity.same) == ("effects", False)
+    assert not decision.baseline.same
+    assert decision.baseline.unit == "log hazard"
+    assert model.posterior_.judge.evidence(decision.mask[None]).one().p_invariant < 1e-9
     assert model.diagnose(leave_out=False).named == "0"

@@ -9,6 +9,7 @@ _PREDICTS = (
 _TIMES = ("predict_survival", "predict_restricted_mean")
 _BIP = (
     "decision_",
+    "invariant_",
     "predictive_",
     "summary",
     "diagnose",
