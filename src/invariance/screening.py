@@ -163,9 +163,7 @@ def _gap(y: Floats, residual: Floats, gradient: Floats, w: Floats, penalty: floa
     return float(0.5 * (1.0 + scale * scale) * squares + penalty * np.abs(w).sum() - scale * (residual @ y))
 
 
-def _newton(
-    gram: Floats, products: Floats, w: Floats, gradient: Floats, penalty: float
-) -> tuple[Floats, Floats]:
+def _newton(gram: Floats, products: Floats, w: Floats, gradient: Floats, penalty: float) -> tuple[Floats, Floats]:
     """Return the minimum for the signs of w (m,) and its gradient; w and its own if the objective does not fall.
 
     Where a sign would change, the coefficient is zero.

@@ -38,12 +38,15 @@ def said(*arguments: object) -> str:
 
 
 def test_explain_names_the_environment_and_writes_files(table: Path, tmp_path: Path) -> None:
+    """East has a baseline of its own: it is named if baselines are compared, and not where they are free."""
     files = tmp_path / "out.json", tmp_path / "out.png"
-    text = said("explain", table, *ASKED, "--min-rows", 5, "--json", files[0], "--plot", files[1])
-    assert "'tiny' (4 rows)" in text
-    assert text.endswith(f"Saved the diagnosis to {files[0]} Saved the picture to {files[1]}")
-    assert json.loads(files[0].read_text(encoding="utf-8"))["named"] == "east"
-    assert files[1].read_bytes().startswith(b"\x89PNG")
+    for baseline, named in (("shared", "east"), ("auto", None)):
+        asked = [table, *ASKED, "--min-rows", 5, "--baseline", baseline, "--json", files[0], "--plot", files[1]]
+        text = said("explain", *asked)
+        assert "'tiny' (4 rows)" in text
+        assert text.endswith(f"Saved the diagnosis to {files[0]} Saved the picture to {files[1]}")
+        assert json.loads(files[0].read_text(encoding="utf-8"))["named"] == named
+        assert files[1].read_bytes().startswith(b"\x89PNG")
 
 
 def test_explain_a_subset_or_what_fit_selects(tmp_path: Path, table: Path) -> None:
@@ -55,8 +58,9 @@ def test_explain_a_subset_or_what_fit_selects(tmp_path: Path, table: Path) -> No
     assert said(*asked).startswith(f"Environments of y given {{{chosen}}}")
     for subset in ("b", ""):
         assert said(*asked, "--subset", subset).startswith(f"Environments of y given {{{subset}}}")
-    luck, alike = "of 10 simulated data sets", [*asked, "--drop-environment", "east"]
-    assert [luck in said(*each) for each in (asked, alike, [*alike, "--subset", "a"])] == [False, True, False]
+    shared, alike = [*asked, "--baseline", "shared"], [*asked, "--drop-environment", "east"]
+    told = [said(*each) for each in (shared, alike, [*alike, "--subset", "a"])]
+    assert ["of 10 simulated data sets" in text for text in told] == [False, True, False]
     for subset, named in (("a,still", "'still'"), ("a,c", "'c'")):
         assert named in run(*asked, "--subset", subset).stderr
 

@@ -47,10 +47,15 @@ def predicted(model: Path, frame: pd.DataFrame, *more: Any) -> tuple[pd.DataFram
 
 
 def refused(model: Path, frame: pd.DataFrame, *more: Any) -> str:
+    """The error, after at most a warning that the saved model is not known to be invariant."""
     frame.to_csv(model.parent / "new.csv", index=False)
-    said = fails("predict", model, model.parent / "new.csv", "--out", model.parent / "refused.csv", *more)
+    result = run("predict", model, model.parent / "new.csv", "--out", model.parent / "refused.csv", *more)
+    assert (result.exit_code, result.stdout) == (2, "")
     assert not (model.parent / "refused.csv").exists()
-    return said
+    *warned, error = result.stderr.splitlines()
+    assert all(line.startswith("warning: ") and "is not known to be invariant" in line for line in warned)
+    assert error.startswith("error: ")
+    return " ".join(error.split())
 
 
 @pytest.fixture(scope="module", params=["with levels", "of numbers"])
@@ -172,7 +177,8 @@ def test_levels_that_are_new_and_models_that_are_not_invariant(tmp_path: Path) -
     strange = as_table(NEW).assign(region="coast")
     assert "'coast'" in refused(model, strange)
     assert len(predicted(model, strange, "--unknown", "ignore")[0]) == 7
-    model = fit(tmp_path, TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes))
+    shifted = TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes)
+    model = fit(tmp_path, shifted, "y", "--baseline", "shared")
     _, said, warned = predicted(model, DALE, "--predict-with", "average")
     assert (warned.startswith("warning: "), "none to average" in said) == (True, True)
     assert "none to average" not in predicted(model, DALE)[1]

@@ -144,7 +144,17 @@ CASES = {
     ),
     "nothing comes near": Case(far(), False, False, "differ", n=0, level=0.02, told=("<0.001",), settings=SHARED),
     "nothing is, by a family of one's own": Case(
-        broken(), False, False, "differ", n=0, level=0.02, told=("random-effects",), settings={"family": UnitNoise()}
+        broken(),
+        False,
+        False,
+        "differ",
+        n=0,
+        level=0.02,
+        told=("random-effects",),
+        settings={"family": UnitNoise(), **SHARED},
+    ),
+    "effects are, by a family of one's own": Case(
+        broken(), True, False, "no difference found", told=("Baselines differ",), settings={"family": UnitNoise()}
     ),
 }
 

@@ -120,7 +120,7 @@ class FileOptions:
         return TableFile(file, self.form, sys.stdin.buffer.read())
 
 
-_MISSING = "Missing values. error: stop; drop: leave out rows; level: the same, but categories get a level."
+_MISSING = "Missing values. error: stop; drop: leave out rows; level: drop, categories get a level."
 _BELOW_LIMIT = "What '<0.5' counts as: half of the limit, the limit, or missing."
 
 

@@ -656,8 +656,8 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
             ways = (*([use(na={name: others[:MOST_WORDS]})] if others else []), as_levels)
-            ranges = len(texts) <= MOST_RANGES and any(char.isdigit() for text in others for char in text)
-            return Refusal(reason, ways[::-1] if ranges else ways, "words")
+            have_digits = any(char.isdigit() for text in others for char in text)  # they may be numbers: (2.5), 5+, 1/2
+            return Refusal(reason, ways[::-1] if have_digits else ways, "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
             reason = f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), to be removed"
@@ -695,11 +695,10 @@ def refuse(refused: Mapping[str, Refusal], excluded: Sequence[str] = (), streame
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
     lists: dict[str, Any] = {"exclude": [*excluded, *refused]}
-    formats: list[Remedy] = []
-    for setting, value in (pair for each in refused.values() for remedy in each.remedies for pair in remedy.settings):
-        if isinstance(value, str):
-            formats.append(use(**{setting: value}))
-        elif isinstance(value, Mapping) and not streamed:
+    remedies = [remedy for each in refused.values() for remedy in each.remedies]
+    formats = [remedy for remedy in remedies if all(isinstance(value, str) for _, value in remedy.settings)]
+    for setting, value in (pair for remedy in remedies if remedy not in formats for pair in remedy.settings):
+        if isinstance(value, Mapping) and not streamed:
             lists[setting] = lists.get(setting, {}) | value
         else:
             words = [word for words in value.values() for word in words] if isinstance(value, Mapping) else value

@@ -243,7 +243,9 @@ def _looked(
     possible = [name for name in names if name not in roles.values()]
     features = excluding(columns.exclude, columns.features or possible, possible)
     choices = Choices.of(columns, features)
-    frame = as_frame(table if file is None else read_columns(file, names, environment, choices.categorical))
+    if file is not None:
+        table = read_columns(file, names, environment, choices.categorical, other_forms=names)
+    frame = as_frame(table)
     if len(frame) == 0:
         raise DataError(NO_ROWS if file is None else f"{file.name} has a header but no rows.")
     written = frame

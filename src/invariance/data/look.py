@@ -14,14 +14,14 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import Message, Remedy, use
 from .checks import alike, in_print, listing, quoted, rows_text
-from .columns import MISSING_LEVEL, Choices, RawTable, as_mended
+from .columns import MISSING_LEVEL, MOST_RANGES, Choices, RawTable, Refusal, as_mended
 from .copies import equal_columns
 from .encoding import ColumnSummary
 from .gaps import Exclusion, MissingValues, exclusions
 from .labels import encode_labels, label_of, level_of
 from .odd_values import far_values, has_isolated_zeros, is_constant_within, one_value, other_units, skipped_levels
 from .outcomes import OutcomeKind, outcome_kind
-from .reading import TEXT, TableFile, words_for_missing
+from .reading import TEXT, TableFile, numbers_with_points, words_for_missing
 
 CODES = {
     "identifier": "a number or name of its own in each row",
@@ -148,6 +148,11 @@ class Look:
             codes, self.labels = encode_labels(frame[environment].to_list())
             self.codes = codes.astype(np.int64)
         self.doubts = ColumnSummary.of(self.raw).refusals(choices)
+        points = {} if file is None else numbers_with_points(frame.to_native(), file)
+        for name, (example, way) in points.items():
+            if name in self.doubts:
+                reason = f"holds {example!r}, and decimals are commas"
+                self.doubts[name] = Refusal(reason, (way, use(categorical=[name])), "numbers_as_text")
         self.present: dict[str, Mask] = {}
         self.declared: dict[str, Mask] = {}
         self.mended: set[str] = set()
@@ -263,7 +268,8 @@ class Look:
             yield Finding("constant", name, f"{name!r} has {held}.", (leave_out,), n_rows)
             return
         if doubt is not None:
-            first = leave_out if doubt.code in ("identifier", "dates", "text", "with_unit", "objects") else None
+            unusable = doubt.code in ("identifier", "dates", "text", "with_unit", "objects")
+            first = leave_out if unusable or self._may_be_numbers(name) else None
             remedies = (leave_out, *doubt.remedies) if first else (*doubt.remedies, leave_out)
             yield Finding(doubt.code, name, f"{name!r} {doubt.reason}.", remedies, int(there.sum()))
             if first:
@@ -298,6 +304,12 @@ class Look:
             what = f"{name!r} has no values in {quoted(absent)}."
             remedies = leave_out, use(drop_environments=absent)
             yield Finding("absent", name, what, remedies, self._rows(absent), tuple(absent))
+
+    def _may_be_numbers(self, name: str) -> bool:
+        """Whether the words among the numbers of a column have digits, and are too many to be levels: (2.50)"""
+        doubt = self.doubts[name]
+        is_level_first = "categorical" in setting_of(doubt.remedies[0]) if doubt.remedies else False
+        return doubt.code == "words" and is_level_first and len(self.raw.levels[name].texts) > MOST_RANGES
 
     def _of_numbers(self, name: str, values: Floats) -> Iterator[Finding]:
         leave_out = use(exclude=[name])

@@ -117,9 +117,11 @@ def number_formats(texts: Collection[str]) -> list[Remedy]:
     """File formats, other than Python's, in which all of the texts are numbers."""
     found = [use(decimal=",")] if any("," in text for text in texts) and NumberForm(",").reads(texts) else []
     for sign, pattern in _GROUP_SIGNS.items():
-        forms = [NumberForm(decimal, sign) for decimal in ".," if decimal != sign]
-        if any(re.search(pattern, text) for text in texts) and any(form.reads(texts) for form in forms):
-            found.append(use(thousands=sign))
+        if any(re.search(pattern, text) for text in texts):
+            decimals = [decimal for decimal in ".," if decimal != sign and NumberForm(decimal, sign).reads(texts)]
+            # The comma is stated if points would not do: the file, or its user, may say that decimals have points.
+            needed = {"decimal": ","} if decimals == [","] and sign != "." else {}
+            found += [use(**needed, thousands=sign)] if decimals else []
     # In the wrong form 1,234 beside 567 is a thousand times too small; 1,234 beside 5,678 is too large, as all are.
     return found[::-1] if found[1:] == [use(thousands=",")] else found
 

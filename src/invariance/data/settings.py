@@ -48,7 +48,7 @@ class FileFormat:
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
             both = f"decimal and thousands are both {self.decimal!r}"
-            raise SettingError(both, use(thousands=None), use(decimal=other))
+            raise SettingError(both, use(decimal=other), use(thousands=None))
         decimal = self.decimal or _OTHER_SIGN.get(self.thousands or "")
         if sep is not None and sep == decimal:
             raise SettingError(f"sep and decimal are both {sep!r}", use(sep=None), use(sep=";"))
