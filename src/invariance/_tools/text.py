@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 
 COLUMNS = 80
@@ -22,6 +22,12 @@ def printable(text: str) -> str:
 def in_quotes(label: object) -> str:
     """A name or label as a sentence has it: a number without quotes would read as a count."""
     return repr(str(label))
+
+
+def in_series(words: Iterable[str], joint: str = "and") -> str:
+    """Return "a, b and c"."""
+    *first, last = words
+    return f"{', '.join(first)} {joint} {last}" if first else last
 
 
 def display_width(text: str) -> int:

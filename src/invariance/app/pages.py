@@ -385,11 +385,11 @@ class Pages:
         table, result, second = self.session.table, run.job.result, run.second
         cautions = second.result.get("warnings", ()) if second is not None else ()
         there = {path.name for path in run.folder.iterdir()}
-        verdict = " ".join(result["lines"])  # which a fit also warns of
+        follows = result["lines"][-1:] or ["\n"]  # which a fit also warns of
         values = {
             "result": result,
             "notes": [said(text) for text in result["notes"]],
-            "warnings": [said(text) for text in result["warnings"] if " ".join(text.split()) != verdict],
+            "warnings": [said(text) for text in result["warnings"] if not text.endswith(follows[0])],
             "pictures": {kind: text for kind, text in PICTURES.items() if f"{kind}.png" in there},
             "tables": {kind: text for kind, text in TABLES.items() if f"{kind}.csv" in there},
             "second": second,

@@ -96,7 +96,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
         frame.to_csv(folder / f"{table}.csv", index=False)
     decision, notes = model.decision_, many_features(choices, data)
     verdict = decision.verdict
-    lines = [line for line in (verdict.effects, verdict.baseline, verdict.follows) if line]
+    lines = [worded(line) for line in (verdict.effects, verdict.baseline, verdict.follows) if line]
     told = {"selected": decision.selected, "verdict": decision.in_short, "lines": lines}
     return told | {"level": level_in_words(decision.level) if model.n_environments_ > 1 else "", "notes": notes}
 

@@ -229,7 +229,7 @@ def explain(
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
         told = subset is None and model.decision_.is_compatible
-        luck = [Section("Would luck do this?", (model.decision_.explain_luck(),))] if told else []
+        luck = [Section("Chance", (model.decision_.explain_luck(),))] if told else []
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
         write = partial(diagnosis.to_json, luck=model.decision_.known_luck if told else None)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats
+from .._tools.text import in_series
 from ..exceptions import DataError, Remedy, SettingError, use
 from .checks import check_unique, nearest, quoted, with_counts
 from .labels import encode_labels, in_natural_order, level_of, written
@@ -273,7 +274,13 @@ class Mending:
         """What was changed, a sentence for each."""
         limits = {"half": "half of the limit", "limit": "the limit", "missing": "missing"}
         said = () if self.below_limit is None else (f"values such as '<0.5' count as {limits[self.below_limit]}.",)
-        return (*said, *(f"in {name}, {', '.join(codes)} counts as missing." for name, codes in self.na.items()))
+        columns: dict[tuple[str, ...], list[str]] = {}
+        for name, codes in self.na.items():
+            columns.setdefault(codes, []).append(name)
+        for codes, names in columns.items():
+            counted = "count" if len(codes) > 1 else "counts"
+            said = (*said, f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}.")
+        return said
 
     def of(self, columns: Collection[str]) -> Mending:
         """What is needed to read these columns."""

@@ -325,7 +325,7 @@ class Design:
     @property
     def compared(self) -> str:
         """What is compared, with the range of the variable."""
-        return f"{self.in_words}, from {self._range}" if self.variable is not None else self.in_words
+        return f"{self.in_words} (from {self._range})" if self.variable is not None else self.in_words
 
     @property
     def _range(self) -> str:

@@ -70,7 +70,7 @@ def written(values: Iterable[Any]) -> frozenset[Hashable]:
 
 def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> tuple[str, ...]:
     """Warn of different values in a column that are one label or level; the sentence, if there is one"""
-    groups = alike(list(written(values)), label_of if what == "environment" else level_of)
+    groups = alike(list(written(values)), level_of if what == "level" else lambda value: str(label_of(value)))
     if not groups:
         return ()
     told = sorted(" and ".join(sorted(map(ascii, group), key=lambda text: (len(text), text))) for group in groups)

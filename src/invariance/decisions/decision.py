@@ -18,14 +18,14 @@ from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
 from .._tools.names import PlotKind
 from .._tools.sections import Rendered, Section, as_text
-from .._tools.text import format_count, format_subset, in_quotes, printable
+from .._tools.text import format_count, format_subset, in_quotes, in_series, printable
 from .._tools.time_limit import out_of_time
 from ..data.columns import free_name
 from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
-from ..models.base import SLOPES, VARIANCE, BoundModel, Estimates, Level
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Estimates, Level
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
@@ -977,7 +977,7 @@ def verdict_on(decision: Decision) -> Verdict:
     worst = decision.worst
     label = None if worst is None or worst.environment is None else str(worst.environment)
     baseline = _baseline_sentence(decision)
-    follows = _what_follows(decision)
+    follows = _what_follows(decision, grade)
     effects = _effects_sentence(decision, grade, label)
     sentence = " ".join(part for part in (effects, baseline, follows, context) if part)
     return Verdict(grade, sentence, label, effects, baseline, follows, context)
@@ -1059,7 +1059,7 @@ def _baseline_sentence(decision: Decision) -> str:
         size = size or f"sd {found.sd:.2g} in units of {printable(found.unit)}"
         values = f"(p-value {format_small_p_value(found.p_value)}, {size} between environments)"
         tolerated = decision.level == Level.full
-        within = ", within what is tolerated" if tolerated and not found.same else ""
+        within = ", not clearly by more than is tolerated" if tolerated and not found.same else ""
         said.append(f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}.")
     lowest = decision.findings.tolerance.lowest_level
     if decision.findings.level is Level.effects_noise_free:
@@ -1077,15 +1077,29 @@ def _baseline_sentence(decision: Decision) -> str:
     return " ".join(said)
 
 
-def _what_follows(decision: Decision) -> str:
+_CARRY_OVER = "In a new environment, carry over the effects and estimate the"
+
+
+def _what_follows(decision: Decision, grade: Grade) -> str:
     """For an environment that was not seen."""
-    if decision.level not in (Level.effects, Level.effects_noise_free) or not decision.selected:
+    if not decision.selected:
+        return ""
+    baseline = decision.baseline
+    if decision.level == Level.full and baseline is not None and not baseline.same and grade is Grade.but_for:
+        return Message(f"{_CARRY_OVER} baseline there. To estimate effects within environments", use(baseline="free"))
+    if decision.level not in (Level.effects, Level.effects_noise_free):
         return ""
     own = "baseline" if decision.level == Level.effects else "baseline and noise"
-    said = f"In a new environment, carry over the effects and estimate the {own} there."
+    said = f"{_CARRY_OVER} {own} there."
     shifted = decision.shifted
     moved = f", and here they move {format_subset(shifted)}" if shifted else ""
     return f"{said} A feature that environments move only in its mean would pass this test{moved}."
+
+
+def compared_in_words(model: BoundModel, joint: str = "and") -> str:
+    """Return what has to be the same for p-values of a subset: effects, baselines, noise."""
+    names = {INTERCEPT: "baselines", BASELINE: "baselines", VARIANCE: "noise", DISPERSION: "dispersion"}
+    return in_series(["effects", *(names[part] for part in model.compares if part in names)], joint)
 
 
 def _context(decision: Decision) -> Iterator[str]:
@@ -1181,7 +1195,10 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
 def _figures_in_words(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
     if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
-        figures.insert(0, p_values_in_words(evidence))
+        values = p_values_in_words(evidence)
+        of_effects = decision.heterogeneity.same is None or values == p_values_in_words(decision.heterogeneity)
+        together = "" if of_effects else f" ({compared_in_words(decision.findings.judge.model)})"
+        figures.insert(0, f"{values}{together}")
     if not np.isnan(evidence.r2_new):
         figures.append(f"{format_share(evidence.r2_new)} in environments left out")
     return ", ".join(figures)
@@ -1195,7 +1212,7 @@ _ROLES = {
     Role.forced: "forced in by the prior",
     Role.breaks: "breaks invariance",
     Role.may_break: "may break invariance, unless tails, which were not looked at, are heavy",
-    Role.adds_nothing: "gains less than its price",
+    Role.adds_nothing: "improvement too small",
     Role.predicts_more: "would predict more and stay compatible",
     Role.left_out: "left out",
     Role.too_small: "left out: improvement too small",
@@ -1211,12 +1228,10 @@ def role_in_words(feature: FeatureRole) -> str:
     words = _ROLES[feature.role]
     if feature.role in (Role.breaks, Role.may_break, Role.predicts_more):
         words += f" (p-value {format_p_value(feature.p_invariant)})"
-    if feature.role is Role.adds_nothing:
-        words += f": {feature.gain:.1f} (p-value {format_p_value(feature.p_gain)}) of {feature.price:.1f}"
     if feature.role is Role.fallback and feature.error_change > 0.0:
         lowered = format_percent(feature.error_change / (1.0 + feature.error_change))
         words += f": lowers the expected error in a new environment by {lowered}"
-    if feature.role is Role.too_small:
+    if feature.role in (Role.adds_nothing, Role.too_small):
         figures = f"LR {feature.gain:.1f}, p-value {format_p_value(feature.p_gain)}"
         words += f" ({figures}; {feature.price:.1f} required)"
     if feature.role is Role.left_out and feature.error_change < 0.0:

@@ -18,6 +18,7 @@ from ..models.gaussian_mean import MeanGaussian
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.structured import StructuredDeviations
 from ..posterior.summary import format_p_value
+from .heterogeneity import FEWEST_FOR_PREDICTION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,6 +181,9 @@ def infinite_in_words(decision: Decision) -> Iterator[str]:
     ]
     if each:
         yield f"Not compared, because infinite there: {listing(each)}."
+    between = decision.between_environments
+    if each and between is not None and (between.n_environments < FEWEST_FOR_PREDICTION).any():
+        yield f"Intervals for a new environment need the estimates of {FEWEST_FOR_PREDICTION} environments."
 
 
 def i2_text(value: float) -> str:

@@ -88,14 +88,16 @@ def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:
     """That of the findings; SettingError where luck cannot be simulated."""
     model, n = findings.target.model, findings.posterior.n_subsets
     if not getattr(rule, "by_prediction", False) or findings.predictive is None or model.n_environments < 2:
-        raise SettingError("luck is that of a choice among compatible subsets, and none was made here.")
+        raise SettingError(
+            "chance selections are estimated if the rule chooses among compatible subsets; here it did not."
+        )
     unlike = GaussianRandomDeviations, StructuredDeviations
     if not isinstance(model, GaussianModel) or model.makes_curves or isinstance(model, unlike):
-        raise SettingError("whether luck would do this is simulated for linear Gaussian models of free deviations.")
+        raise SettingError("chance selections are estimated for linear Gaussian models only, not for this one.")
     if n > _MOST_SUBSETS:
         raise SettingError(
-            f"whether luck would do this is simulated for at most {_MOST_SUBSETS:,} subsets, and here are "
-            f"{format_count(n)}: fit fewer features, or limit the size of subsets."
+            f"chance selections are estimated for at most {_MOST_SUBSETS:,} subsets, and there are {format_count(n)}: "
+            "fit fewer features, or limit the size of subsets."
         )
     return model
 
@@ -122,7 +124,9 @@ class InvariantNull:
         self.mask, self._observed = mask, model.with_moments(np.ones((1, len(mask)), dtype=bool))[0].moments
         observed, fit = self._observed, model.fit(mask, local=False)
         if (observed.present != observed.varies).any():
-            raise SettingError("luck cannot be simulated where the columns of a feature add up to a constant.")
+            raise SettingError(
+                "chance selections cannot be estimated if the columns of a feature add up to a constant."
+            )
         chosen, y = observed.features.expand(mask), observed.outcome
         self._inside, self._others = observed.feature_columns[chosen], observed.feature_columns[~chosen]
         self._slopes, pooled = fit.coefficients, observed.pooled_mean

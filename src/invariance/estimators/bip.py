@@ -253,8 +253,8 @@ class BIP(IntervalRegressor):
         self.posterior_ = decision.findings.posterior.stating(decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         if decision.findings.level is not Level.full and not said_in_search("", NotInvariantWarning):
-            verdict = decision.verdict
-            warn(f"{verdict.effects} {verdict.baseline} {verdict.follows}", NotInvariantWarning)
+            names = format_subset(decision.selected)
+            warn(f"{names}: {decision.in_short}. {decision.verdict.follows}", NotInvariantWarning)
         elif decision.rejected and not said_in_search("", NotInvariantWarning):
             told = f"{decision.verdict} {CAUSES}"
             if not decision.judged:

@@ -454,8 +454,8 @@ class NewEnvironments(Rendered):
             yield f"The {mean} is farthest off in {in_quotes(worst.environment)}: {told}."
         scale = self.kind.scale
         yield (
-            f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
-            f"{scale} are to be multiplied (1 where they are right, less where predictions are too extreme)."
+            f"Intercept: calibration-in-the-large of {scale} (ideal 0). Slope: calibration slope (ideal 1; below 1: "
+            "predictions too extreme)."
         )
 
 

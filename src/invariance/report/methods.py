@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._tools.text import format_count, printable
+from .._tools.text import format_count, in_series, printable
 from .._version import __version__
 from ..data.design import Design
 from ..data.multi_environment import MultiEnvironmentData
@@ -32,7 +32,7 @@ from ..models.random_deviations import too_small_for_free
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
-from ..posterior.summary import format_small_p_value
+from ..posterior.summary import format_percent, format_small_p_value
 from ..prediction.everything import shrinks
 from .page import Block
 
@@ -217,7 +217,8 @@ def reproduction_blocks(subject: Subject) -> Iterator[Block]:
 def _seed(subject: Subject) -> str:
     seed = typed(subject.settings.get("random_state"))
     told = {"None": "none was given", "rng": "a generator of numpy"}.get(seed, seed)
-    return f"{told}; the engine draws nothing" if isinstance(subject.decision.findings.engine, Enumeration) else told
+    by_chance = not isinstance(subject.decision.findings.engine, Enumeration)
+    return f"Random seed: {told}." if by_chance else "No random numbers were used."
 
 
 _RIDGE = "ridge regression, its penalty chosen by the error in environments left out"
@@ -237,8 +238,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     linked = f", by maximum likelihood with the {link_of(family)} link" if isinstance(family, ByLikelihood) else ""
     weights = "" if subject.data.weights is None else f" {subject.data.weights}"
     yield f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}{linked}."
-    *first, last = (_PARTS.get(part, part) for part in model.compares)
-    same = f"{', '.join(first)} and {last}"
+    same = in_series(_PARTS.get(part, part) for part in model.compares)
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
     yield from _score(subject)
     reward = getattr(family, "prediction", 0.0)
@@ -254,8 +254,8 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     yield f"The features were selected by the rule {decision.rule_says}."
     if getattr(decision.rule, "by_prediction", False):
         yield (
-            f"A column of a feature must raise twice the log-likelihood by its price, "
-            f"{decision.findings.score.price:.1f}, to pay for itself."
+            "A feature is selected only if it raises twice the log-likelihood by at least "
+            f"{decision.findings.score.price:.1f} for each of its columns."
         )
     if n > 1 and not decision.compatible.n:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
@@ -286,7 +286,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         moments = isinstance(subject.data, Moments)
         errors = "standard errors of normal noise" if moments else "robust standard errors (sandwich, DeLong)"
         yield f"Intervals in environments left out are at 95%, by {errors}, rows as independent."
-    yield f"Random seed: {_seed(subject)}. Reference: {CITATION}."
+    yield f"{_seed(subject)} Reference: {CITATION}."
 
 
 def _fewest(posterior: Posterior) -> str:
@@ -399,8 +399,12 @@ def _tolerated(subject: Subject) -> Iterator[str]:
     decision = subject.decision
     tolerance, model = decision.findings.tolerance, decision.findings.target.model
     if tolerance.rho:
-        limit = f", {decision.effective_tolerance:.2g} of the selected subset" if decision.tolerates_less else ""
-        yield f"coefficients may differ between environments by a share {tolerance.rho:g} of themselves{limit}"
+        limit = (
+            f", those of the selected subset by up to {format_percent(decision.effective_tolerance)}"
+            if decision.tolerates_less
+            else ""
+        )
+        yield f"coefficients may differ between environments by up to {format_percent(tolerance.rho)}{limit}"
     if tolerance.tau and "tau" in model.judged:
         what = "the noise's standard deviation" if VARIANCE in model.compares else "the root of the dispersion"
         yield f"{what} may have a relative spread of {tolerance.tau:g}"

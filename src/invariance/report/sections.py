@@ -18,7 +18,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, in_quotes, printable, shorten, with_equal_decimals
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import NO_INTERVAL, Decision, Grade, Verdict, papers_view, role_in_words
+from ..decisions.decision import NO_INTERVAL, Decision, Grade, Verdict, compared_in_words, papers_view, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..decisions.effects import (
     effect_name,
@@ -104,10 +104,6 @@ def _in_short(subject: Subject) -> Iterator[str]:
         yield _elsewhere(subject.model.new_environments())
 
 
-# {level: in what environments are compared there}
-_COMPARED = {Level.effects: " in effects or noise", Level.effects_noise_free: " in effects"}
-
-
 def _who_deviates(subject: Subject) -> str:
     decision, diagnosis = subject.decision, subject.diagnosis
     if decision.components is not None:
@@ -122,7 +118,7 @@ def _who_deviates(subject: Subject) -> str:
     )
     n = diagnosis.n_environments
     limit, others = f"p-value below 0.05/{n:,}", "the other" if n == 2 else "the others"
-    parts = _COMPARED.get(diagnosis.level, "")
+    parts = "" if diagnosis.level is Level.full else f" in {compared_in_words(decision.findings.judge.model, 'or')}"
     if not alarms:
         return f"No single environment was found to deviate from {others}{parts} (no {limit})."
     verdict, besides = decision.verdict, ""
@@ -309,7 +305,7 @@ def left_out_table(found: NewEnvironments) -> Table:
 
 _MEASURED = {
     "rmse": "RMSE: root of the mean squared error, in units of the outcome.",
-    "auc": "AUC: of pairs of one row of each class, the share that is in the right order.",
+    "auc": "AUC: probability that a random row of the class ranks above a random row of the other class.",
     "deviance_explained": "Explained: share of the deviance around the environment's own rate.",
     "concordance": "Concordance: of pairs of which it is known which event came first, the share in the right order. "
     "Calibration is up to the longest time seen in the other environments.",

@@ -1,0 +1,63 @@
+"""What a verdict says of effects, of baselines, and of a new environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariance import BIPClassifier, InclusionPrior, MultiEnvironmentData
+from invariance.decisions.decision import p_values_in_words
+from invariance.exceptions import Message, NotInvariantWarning
+from invariance.models.base import Level
+from shifted_sites import fitted, own_baselines
+
+
+@pytest.mark.parametrize("sd", [0.0, 0.25, 1.0])
+def test_p_values_of_a_decision_say_what_they_are_of(sd: float) -> None:
+    """Those of the verdict are of effects alone, those of the selection of all that has to be the same."""
+    decision = fitted(own_baselines(n=120, sd=sd)).decision_
+    facts = dict(decision.sections[0].facts)
+    together = p_values_in_words(decision.evidence)
+    assert together != p_values_in_words(decision.heterogeneity)
+    assert p_values_in_words(decision.heterogeneity) in facts["verdict"]
+    compared = "effects and noise" if decision.findings.level is Level.effects else "effects, baselines and noise"
+    assert f"{together} ({compared})" in facts["selected"]
+
+
+def test_baselines_that_differ_at_the_full_level_are_to_be_estimated_anew() -> None:
+    decision = fitted(own_baselines(n=120, sd=0.25)).decision_
+    assert (decision.level, decision.baseline.same, decision.invariant) == ("full", False, False)
+    follows = decision.verdict.follows
+    assert isinstance(follows, Message)
+    assert dict(follows.remedies[0].settings) == {"baseline": "free"}
+    assert "clearly by more than is tolerated" in decision.verdict.baseline
+    same = fitted(own_baselines(n=120, sd=0.0)).decision_
+    assert (same.level, same.baseline.same, same.verdict.follows) == ("full", True, "")
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_an_interval_for_a_new_environment_that_is_missing_has_a_reason() -> None:
+    """An environment whose effect is infinite leaves three."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(["a", "b", "c", "d"], [150, 150, 150, 12])
+    x = rng.normal(size=len(site))
+    y = np.where(site == "d", x > 0, rng.random(len(x)) < 1 / (1 + np.exp(-x))).astype(float)
+    data = MultiEnvironmentData.from_arrays(x[:, None], y, site)
+    decision = BIPClassifier(prior=InclusionPrior({"x0": 1})).fit(data).decision_
+    assert np.isnan(decision.effects()["prediction_lower"]).all()
+    notes = next(section for section in decision.sections if section.title == "Effects").notes
+    assert any("estimates of 4 environments" in note for note in notes)
+
+
+def test_the_methods_paragraph_says_what_is_the_same() -> None:
+    model = fitted(own_baselines())
+    assert model.decision_.level == "effects"
+    told = model.methods_paragraph()
+    assert "when, given z, the coefficients and the variance of the noise are the same" in told
+    site = np.repeat(["a", "b", "c", "d"], 100)
+    x = np.random.default_rng(0).normal(size=400)
+    high = x + np.repeat([-2.0, 0.0, 1.0, 2.0], 100) + np.random.default_rng(1).logistic(size=400) > 0
+    with pytest.warns(NotInvariantWarning):
+        model = BIPClassifier().fit(MultiEnvironmentData.from_arrays(x[:, None], high.astype(float), site))
+    assert model.decision_.level == "effects"
+    assert "when, given z, the coefficients are the same" in model.methods_paragraph()
