@@ -7,8 +7,9 @@ import pytest
 
 from invariance import BIPClassifier, InclusionPrior, MultiEnvironmentData
 from invariance.decisions.decision import p_values_in_words
+from invariance.decisions.levels import level_in_words
 from invariance.exceptions import Message, NotInvariantWarning
-from invariance.models.base import Level
+from invariance.models.base import Level, Predicts
 from shifted_sites import fitted, own_baselines
 
 
@@ -61,3 +62,10 @@ def test_the_methods_paragraph_says_what_is_the_same() -> None:
         model = BIPClassifier().fit(MultiEnvironmentData.from_arrays(x[:, None], high.astype(float), site))
     assert model.decision_.level == "effects"
     assert "when, given z, the coefficients are the same" in model.methods_paragraph()
+
+
+def test_a_level_names_the_noise_of_numbers_only() -> None:
+    for level in (Level.full, Level.effects):
+        assert "noise" in level_in_words(level, Predicts.number)
+        assert "noise" not in level_in_words(level, Predicts.probability)
+    assert level_in_words("none", Predicts.number) == "none"

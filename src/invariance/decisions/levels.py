@@ -177,11 +177,17 @@ _THE_SAME = {
     Level.effects: "effects and noise are the same, baselines may differ",
     Level.effects_noise_free: "effects are the same, baselines and noise may differ",
 }
+# Of classes, counts and times
+_WITHOUT_NOISE = {
+    Level.full: "baseline and effects are the same",
+    Level.effects: "effects are the same, baselines may differ",
+}
 
 
-def level_in_words(level: str) -> str:
+def level_in_words(level: str, predicts: Predicts) -> str:
     """Return the level with what it means, up to the tolerance."""
-    known = {str(each): text for each, text in _THE_SAME.items()}
+    texts = _THE_SAME if predicts is Predicts.number else _WITHOUT_NOISE
+    known = {str(each): text for each, text in texts.items()}
     return f"{level} ({known[level]})" if level in known else f"{level}"
 
 
