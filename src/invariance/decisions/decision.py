@@ -1113,8 +1113,8 @@ def _context(decision: Decision) -> Iterator[str]:
         )
     elif decision.is_compatible:
         if decision.accepted.level < decision.findings.tolerance.level:
-            levels = f"{decision.findings.tolerance.level:g}: from {decision.accepted.level:g} on they pass here"
-            yield f"No subset{decision.findings.allowed} reaches p-value {levels}."
+            levels = f"{decision.findings.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
+            yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
         if compatible.n == posterior.n_subsets > 1:
             yield (
                 f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible "
