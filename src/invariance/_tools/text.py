@@ -165,8 +165,8 @@ def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence
 
 
 def _with_digits(value: float, digits: int) -> str:
-    """Whole numbers in full."""
-    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:.{digits}g}"
+    """Whole numbers in full, others with the zeros at their end."""
+    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:#.{digits}g}"
 
 
 _UNITS = (("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))

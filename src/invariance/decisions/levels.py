@@ -197,5 +197,7 @@ def in_short(level: str, verdict: Any, effects: Heterogeneity, baseline: Baselin
         return str(verdict.short)
     unsure = effects.grade is Grade.alike and verdict.grade is Grade.no_difference
     same = _EFFECTS_IN_SHORT[Grade.no_difference if unsure else effects.grade]
+    if same == _EFFECTS_IN_SHORT[Grade.no_difference] and effects.low > 0.0:
+        same = "no clear difference in effects"
     may = " may" if baseline is not None and baseline.same else ""
     return f"{same}, {LEFT_FREE[level]}{may} differ"
