@@ -64,7 +64,7 @@ def test_a_fit_tells_its_level_and_what_differs(tmp_path: Path, monkeypatch: pyt
         assert told[baseline]["lines"] == lines
         warned = [text for text in told[baseline]["warnings"] if text.endswith(lines[-1])]
         assert len(warned) == (baseline == "auto")  # the page tells it once
-    assert told["auto"]["level"].startswith("effects (effects and noise")
+    assert told["auto"]["level"].endswith("effects and noise; free: baselines)")
     assert told["auto"]["verdict"].endswith("baselines differ")
     assert (told["shared"]["level"], len(told["shared"]["lines"])) == ("none", 2)
 
