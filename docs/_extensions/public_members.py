@@ -42,10 +42,12 @@ MEMBERS: dict[str, tuple[str, ...]] = {
         *("table_mass", "to_json", "from_json", "to_datatree"),
     ),
     "Decision": (
-        *("verdict", "features", "coefficients", "effects", "evidence", "invariant", "rejected", "is_compatible"),
+        *("verdict", "level", "heterogeneity", "baseline", "absorbed_baselines", "features", "coefficients", "effects"),
+        *("evidence", "invariant", "rejected", "is_compatible"),
         *("posterior", "by_tolerance", "effective_tolerance", "luck", "explain_luck", "prediction"),
         *("price", "explain_price", "noise", "curves", "worst", "plot"),
     ),
+    "MetaAnalysis": ("prediction_interval",),
     "Diagnosis": ("decisive", "worst", "influence", "plot", "to_dict", "to_json"),
     "ResidualCheck": ("alarm", "worst", "to_dict"),
     "Choice": ("told", "worst"),

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance._tools.text import display_width, name_labels, subset_labels
+from invariance._tools.text import display_width, name_labels, subset_labels, wrap
 from invariance.posterior.plots import plot_inclusion
 from posteriors import random_posterior
 
@@ -79,3 +79,11 @@ def test_no_table_or_picture_shows_two_subsets_or_features_alike() -> None:
     assert len({line[:40] for line in lines[start : start + 20]}) == 20
     ticks = [tick.get_text() for tick in plot_inclusion(posterior).get_yticklabels()]
     assert len(set(ticks)) == len(ticks) == 30
+
+
+def test_a_list_without_blanks_is_broken_between_its_names() -> None:
+    names = ",".join(f"name{j}=?" for j in range(30))
+    lines = list(wrap(f"use --na '{names}'.", rest="  ", width=40))
+    assert max(map(len, lines)) <= 40
+    assert all(line.endswith(",") for line in lines[1:-1])
+    assert "".join(line.strip() for line in lines[1:]) == f"'{names}'."

@@ -64,7 +64,7 @@ def test_a_fit_tells_its_level_and_what_differs(tmp_path: Path, monkeypatch: pyt
         assert told[baseline]["lines"] == lines
         warned = [text for text in told[baseline]["warnings"] if text.endswith(lines[-1])]
         assert len(warned) == (baseline == "auto")  # the page tells it once
-    assert told["auto"]["level"].startswith("effects (")
+    assert told["auto"]["level"].endswith("effects and noise; free: baselines)")
     assert told["auto"]["verdict"].endswith("baselines differ")
     assert (told["shared"]["level"], len(told["shared"]["lines"])) == ("none", 2)
 
@@ -123,6 +123,13 @@ def test_a_table_is_understood(tmp_path: Path) -> None:
     assert kinds_of_outcomes["sex"] == kinds_of_outcomes["died"] == "classes"
     assert kinds_of_outcomes["falls"] == "count"
     assert not {"note", "weight", "visit", "nothing"} & set(kinds_of_outcomes)
+
+
+def test_codes_are_integers_however_they_are_written(tmp_path: Path) -> None:
+    """As one hospital writes 1.0 and another 1."""
+    found = looked_at(tmp_path / "table.csv", "sex,pain\n" + "1.0,4.0\n0.0,1.0\n1,4\n0,2\n" * 5)
+    columns = {column.name: (column.kind, column.n_values, column.examples) for column in found.columns}
+    assert columns == {"sex": ("0 and 1", 2, ("1", "0")), "pain": ("whole numbers", 3, ("4", "1", "2"))}
 
 
 def test_columns_that_are_no_features_cost_no_rows(tmp_path: Path) -> None:

@@ -162,3 +162,17 @@ def test_no_table_falls_off_the_sheet(page: Page, tmp_path: Path) -> None:
             "cell => { const r = document.createRange(); r.selectNodeContents(cell); return r.getClientRects().length }"
         )
         assert {cell.evaluate(lines) for cell in page.locator("table").last.locator("td.n").all()} == {1}
+
+
+def test_names_of_environments_are_not_broken_on_paper(page: Page, tmp_path: Path) -> None:
+    """Beside coefficients that are infinite, and say so."""
+    hospital = texts("Environment", ["switzerland"])
+    cells = (Cell("-6.3 (-46.0 to 33.5), infinite by separation, penalised estimate", 1.0),)
+    table = Table("Coefficients", [hospital, *(Column(f"pain={j}", cells) for j in range(8))])
+    sections = [("a", "section", (Block(table=table),), False)]
+    page.goto(write_page("title", "lead", sections, tmp_path / "r.html").as_uri())
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": PAPER, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") == PAPER
+    lines = "cell => { const r = document.createRange(); r.selectNodeContents(cell); return r.getClientRects().length }"
+    assert {cell.evaluate(lines) for cell in page.locator("tr > :first-child").all()} == {1}

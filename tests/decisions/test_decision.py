@@ -100,9 +100,9 @@ SHARED = {"baseline": "shared"}
 EVERYTHING, OPEN = Fixed((True,) * 6), Fixed((True, True, True, False))
 CASES = {
     "compatible": Case(
-        made(), True, True, "no difference found", ("a", "b"), told=("2 features", "all 4", "p-value", "exact")
+        made(), True, True, "no difference found", ("a", "b"), told=("2 features", "4 environments", "p-value", "exact")
     ),
-    "two environments": Case(made(n_environments=2), True, True, "no difference found", told=("both",)),
+    "two environments": Case(made(n_environments=2), True, True, "no difference found", told=("2 environments",)),
     "one environment": Case(made(n_environments=1), True, False, "cannot be told", told=("One environment",)),
     "all are": Case(small(), True, True, "no difference found", n=4, told=("all 4",)),
     "all are, by a search": Case(

@@ -7,8 +7,9 @@ import pytest
 
 from invariance import BIPClassifier, InclusionPrior, MultiEnvironmentData
 from invariance.decisions.decision import p_values_in_words
+from invariance.decisions.levels import Grade, level_in_words
 from invariance.exceptions import Message, NotInvariantWarning
-from invariance.models.base import Level
+from invariance.models.base import Level, Predicts
 from shifted_sites import fitted, own_baselines
 
 
@@ -61,3 +62,25 @@ def test_the_methods_paragraph_says_what_is_the_same() -> None:
         model = BIPClassifier().fit(MultiEnvironmentData.from_arrays(x[:, None], high.astype(float), site))
     assert model.decision_.level == "effects"
     assert "when, given z, the coefficients are the same" in model.methods_paragraph()
+
+
+def test_a_level_names_the_noise_of_numbers_only() -> None:
+    for level in (Level.full, Level.effects):
+        assert "noise" in level_in_words(level, Predicts.number)
+        assert "noise" not in level_in_words(level, Predicts.probability)
+    assert level_in_words("none", Predicts.number) == "none"
+
+
+def test_a_difference_whose_interval_excludes_zero_is_stated() -> None:
+    """Exact p-values between 0.02 and 0.05 are graded as no difference found."""
+    seen = set()
+    for seed in range(60):
+        decision = fitted(own_baselines(n=60, sd=1.0, seed=seed)).decision_
+        found, verdict = decision.heterogeneity, decision.verdict
+        if found.grade is verdict.grade is Grade.no_difference and decision.level == "effects":
+            clear = not found.low > 0.0
+            seen.add(clear)
+            assert verdict.effects.startswith("No difference" if clear else "No clear difference")
+            assert ("cannot be excluded" in verdict.effects) == clear
+            assert ("no difference found" in decision.in_short) == clear
+    assert seen == {True, False}

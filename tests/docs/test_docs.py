@@ -34,7 +34,13 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 DATABASE, CLUSTER = DOCS / "how-to" / "database.md", DOCS / "how-to" / "cluster-and-gpu.md"
-TUNNEL = ROOT.parent / "shared" / "data" / "light_tunnel" / "light_tunnel.csv.gz"
+SHARED = ROOT.parent / "shared" / "data"
+# {page: real data that it reads, which are not in the repository}
+DATA = {
+    "light-tunnel.md": ("light_tunnel/light_tunnel.csv.gz",),
+    "four-hospitals.md": tuple(f"heart/heart.{name}" for name in ("cleveland", "hungarian", "switzerland", "va")),
+    "fifteen-studies.md": ("impact/impact.csv.gz",),
+}
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 # A block, or a command inside a sentence; without an option it is the name of one.
@@ -122,14 +128,14 @@ def run_examples(block: str, page: Path, names: dict[str, Any]) -> None:
 
 
 def with_stand_ins(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The light tunnel's data are beside its page; extras that a page does not ask for are hidden; what needs an absent
-    one is skipped."""
+    """Real data are beside the page that reads them; extras that a page does not ask for are hidden; what needs absent
+    ones is skipped."""
     if page.name == "database.md":
         pytest.importorskip("duckdb", reason="needs duckdb")
-    if page.name == "light-tunnel.md":
-        if not TUNNEL.is_file():
-            pytest.skip("the light tunnel's data are not at hand")
-        shutil.copy(TUNNEL, ".")
+    for file in DATA.get(page.name, ()):
+        if not (SHARED / file).is_file():
+            pytest.skip(f"{file} is not at hand")
+        shutil.copy(SHARED / file, ".")
     asked = {extra for names in ASKED.findall(page.read_text(encoding="utf-8")) for extra in names.split(",")}
     hidden = {package for package, extras in BROUGHT_BY.items() if asked.isdisjoint(extras)}
     usual = builtins.__import__

@@ -165,6 +165,8 @@ def test_compatible_subsets_are_counted() -> None:
     assert "  5 compatible of 8 in" in str(sure.summary())
     searched = replace(sure, diagnostics={"subsets_compatible": 5})
     assert "at least 5 compatible of 8 in" in str(searched.summary())
+    assert "Of the 5 compatible subsets, " in " ".join(str(sure.summary()).split())
+    assert "Of the compatible subsets, " in " ".join(str(searched.summary()).split())
 
 
 # The picture of the inclusion probabilities

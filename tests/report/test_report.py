@@ -267,6 +267,7 @@ def test_numbers_have_four_digits_and_those_of_a_row_the_same_decimals() -> None
     assert [cell.text for cell in numbers("", given).cells] == told
     assert with_equal_decimals([12.3456, 0.1, float("nan"), -3.0]) == ["12.35", "0.10", "–", "-3.00"]
     assert with_equal_decimals([2.134, 0.0412, 1578.3], 3) == ["2.13", "0.0412", "1,578"]
+    assert with_equal_decimals([0.314, 11.02], 3) == ["0.314", "11.0"]
 
 
 # ---- kinds of outcomes

@@ -126,7 +126,8 @@ def _first_free(forms: Sequence[str], taken: Collection[str], number: int, width
 
 
 def wrap(text: str, first: str = "", rest: str = "", width: int = COLUMNS) -> Iterator[str]:
-    """Lines of at most `width` columns, the first after `first`, the others after `rest`."""
+    """Lines of at most `width` columns, the first after `first`, the others after `rest`; a longer word is broken after
+    a comma if it has one."""
     line, empty = first, True
     for word in text.split():
         word = printable(word)
@@ -135,6 +136,7 @@ def wrap(text: str, first: str = "", rest: str = "", width: int = COLUMNS) -> It
             line, empty = rest, True
         while display_width(line) + (not empty) + display_width(word) > width:
             cut = max(1, _prefix(word, width - display_width(line)))
+            cut = word.rfind(",", 0, cut) + 1 or cut
             yield line + word[:cut]
             line, word = rest, word[cut:]
         line, empty = line + ("" if empty else " ") + word, False
@@ -163,8 +165,8 @@ def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence
 
 
 def _with_digits(value: float, digits: int) -> str:
-    """Whole numbers in full."""
-    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:.{digits}g}"
+    """Whole numbers in full, others with the zeros at their end."""
+    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:#.{digits}g}"
 
 
 _UNITS = (("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))

@@ -98,7 +98,8 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     verdict = decision.verdict
     lines = [worded(line) for line in (verdict.effects, verdict.baseline, verdict.follows) if line]
     told = {"selected": decision.selected, "verdict": decision.in_short, "lines": lines}
-    return told | {"level": level_in_words(decision.level) if model.n_environments_ > 1 else "", "notes": notes}
+    level = level_in_words(decision.level, model._outcome.predicts) if model.n_environments_ > 1 else ""
+    return told | {"level": level, "notes": notes}
 
 
 def _frames(model: BIP) -> dict[str, pd.DataFrame]:

@@ -359,7 +359,7 @@ def _legend(fitted: list[MethodResult]) -> Iterator[str]:
     ]
     for listed, text, separator in (
         ([f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen], "", "; "),
-        (favourable, "For a feature speaks: ", " or "),
+        (favourable, "Evidence for a feature: ", " or "),
         ([m.name for m in fitted if m.pooled], "By prediction, not by invariance: ", ", "),
     ):
         if listed:

@@ -179,9 +179,10 @@ class Look:
             label = label_of(text)
             groups[label] = groups.get(label, 0) + n
         n_missing = self.n_rows - len(values)
-        examples = tuple(list(counts)[:_EXAMPLES])
-        kind = self._kind(name, len(counts))
-        return ColumnLook(name, kind, len(counts), n_missing, examples, tuple(groups.items()), self._as_outcome(name))
+        levels = list(dict.fromkeys(map(level_of, counts)))
+        examples = tuple(levels[:_EXAMPLES])
+        kind = self._kind(name, len(levels))
+        return ColumnLook(name, kind, len(levels), n_missing, examples, tuple(groups.items()), self._as_outcome(name))
 
     def _kind(self, name: str, n_values: int) -> str:
         if n_values == 0:

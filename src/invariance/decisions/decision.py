@@ -428,7 +428,7 @@ class Decision(Rendered):
         """The level of invariance at which the chosen subset is compatible, "none" if it is at none."""
         if self.findings.posterior.n_environments < 2 or not self.is_compatible:
             return NO_LEVEL
-        return self.findings.level
+        return str(self.findings.level)
 
     @cached_property
     def heterogeneity(self) -> Heterogeneity:
@@ -996,7 +996,8 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     posterior, found, k = decision.findings.posterior, decision.heterogeneity, len(decision.selected)
     outcome = printable(posterior.outcome_name)
     rho = decision.findings.tolerance.rho
-    everyone, between, apart = f"in {everywhere(posterior)}", f"between {everywhere(posterior)}", "between environments"
+    between = f"between the {posterior.n_environments:,} environments"
+    everyone, apart = f"in {everywhere(posterior)}", "between environments"
     if decision.components is not None:
         design = decision.components.design
         everyone, between, apart = design.everywhere, design.compared, decision.components.differing
@@ -1027,10 +1028,13 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
         details = f"difference {size}, {interval}{most}; {values}{explained}"
         return f"The {what} {are} the same {everyone} to within {rho:.0%} ({details})."
     if shown is Grade.no_difference:
+        no = "No clear" if found.low > 0.0 else "No"
         excluded = f"; up to {format_percent(found.high)} cannot be excluded" if size else ""
+        if size and found.low > 0.0:
+            excluded = f": estimated {size}, {interval}"
         if decision.components is not None and not decision.components.sees_factors:
             excluded = "; the test sees little here"
-        return f"No difference was found {between} in the {what}{excluded} ({values}{most}{explained})."
+        return f"{no} difference was found {between} in the {what}{excluded} ({values}{most}{explained})."
     if shown is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
@@ -1113,8 +1117,8 @@ def _context(decision: Decision) -> Iterator[str]:
         )
     elif decision.is_compatible:
         if decision.accepted.level < decision.findings.tolerance.level:
-            levels = f"{decision.findings.tolerance.level:g}: from {decision.accepted.level:g} on they pass here"
-            yield f"No subset{decision.findings.allowed} reaches p-value {levels}."
+            levels = f"{decision.findings.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
+            yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
         if compatible.n == posterior.n_subsets > 1:
             yield (
                 f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible "

@@ -173,16 +173,19 @@ _EFFECTS_IN_SHORT = {
 
 
 _THE_SAME = {
-    Level.full: "baseline, effects and noise are the same",
-    Level.effects: "effects and noise are the same, baselines may differ",
-    Level.effects_noise_free: "effects are the same, baselines and noise may differ",
+    Level.full: "baseline, effects and noise",
+    Level.effects: "effects and noise; free: baselines",
+    Level.effects_noise_free: "effects; free: baselines and noise",
 }
+# Of classes, counts and times
+_WITHOUT_NOISE = {Level.full: "baseline and effects", Level.effects: "effects; free: baselines"}
 
 
-def level_in_words(level: str) -> str:
-    """Return the level with what it means, up to the tolerance."""
-    known = {str(each): text for each, text in _THE_SAME.items()}
-    return f"{level} ({known[level]})" if level in known else f"{level}"
+def level_in_words(level: str, predicts: Predicts) -> str:
+    """Return the level with what is the same there."""
+    texts = _THE_SAME if predicts is Predicts.number else _WITHOUT_NOISE
+    known = {str(each): text for each, text in texts.items()}
+    return f"{level} (the same up to the tolerance: {known[level]})" if level in known else f"{level}"
 
 
 def in_short(level: str, verdict: Any, effects: Heterogeneity, baseline: BaselineDifference | None) -> str:
@@ -191,5 +194,7 @@ def in_short(level: str, verdict: Any, effects: Heterogeneity, baseline: Baselin
         return str(verdict.short)
     unsure = effects.grade is Grade.alike and verdict.grade is Grade.no_difference
     same = _EFFECTS_IN_SHORT[Grade.no_difference if unsure else effects.grade]
+    if same == _EFFECTS_IN_SHORT[Grade.no_difference] and effects.low > 0.0:
+        same = "no clear difference in effects"
     may = " may" if baseline is not None and baseline.same else ""
     return f"{same}, {LEFT_FREE[level]}{may} differ"

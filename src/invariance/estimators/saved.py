@@ -230,7 +230,8 @@ class SavedSummary(Rendered):
         sentence = " ".join(filter(None, (verdict.effects, verdict.context))) or verdict.sentence
         told: dict[str, Any] = {"verdict": sentence, "baseline": verdict.baseline or None}
         told |= {"elsewhere": verdict.follows or None}
-        told |= {"level": level_in_words(model.level_) if model.n_environments_ > 1 else None, "luck": model.luck_}
+        level = level_in_words(model.level_, model._outcome.predicts) if model.n_environments_ > 1 else None
+        told |= {"level": level, "luck": model.luck_}
         told |= {"selected": format_subset(model.selected_features_)}
         told |= {"predicts with": model.prediction_.told(model.predict_with), "price": model.price_}
         facts = tuple((label, str(fact)) for label, fact in told.items() if fact is not None)

@@ -115,7 +115,9 @@ def _mode(posterior: Posterior) -> str:
     n, outcome = posterior.diagnostics.get("subsets_compatible"), printable(posterior.outcome_name)
     if n == 1 and posterior.diagnostics.get("compatible_counted", True):
         return f"{name} alone is compatible with invariance."
-    those = "compatible subsets" if n in (None, 1) else f"{format_count(n)} compatible subsets that were compared"
+    those = "compatible subsets"
+    if n is not None and (n == posterior.n_subsets or posterior.diagnostics.get("compatible_counted", False)):
+        those = f"{format_count(n)} {those}"
     return f"Of the {those}, {name} predicts {outcome} best for its price, with probability {probability}."
 
 
@@ -126,7 +128,7 @@ def _exact_test(posterior: Posterior, causes: str) -> Iterator[str]:
         return
     exact = f"(exact p-value {format_small_p_value(p_value)})"
     if p_value >= posterior.lowest_level:
-        yield f"The exact test does not speak against {format_subset(posterior.mode)} {exact}."
+        yield f"The exact test does not reject {format_subset(posterior.mode)} {exact}."
     else:
         yield f"But the exact test rejects {format_subset(posterior.mode)} {exact}. {causes}"
 
