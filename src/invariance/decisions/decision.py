@@ -48,7 +48,6 @@ from .effects import ONE_VALUE, PENALISED, SEPARATION, Unit, effect_records, eff
 from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
 from .heterogeneity import MetaAnalysis, heterogeneity
 from .levels import (
-    BASELINE_UNITS,
     FOUND,
     BaselineDifference,
     Grade,
@@ -1055,9 +1054,8 @@ def _baseline_sentence(decision: Decision) -> str:
     """Whether baselines, and the noise, differ between environments."""
     found, said = decision.baseline, []
     if found is not None:
-        size = f"sd {found.sd:.2g} {printable(found.unit)}" if found.unit in BASELINE_UNITS.values() else ""
-        size = size or f"sd {found.sd:.2g} in units of {printable(found.unit)}"
-        values = f"(p-value {format_small_p_value(found.p_value)}, {size} between environments)"
+        size = f", sd {found.size} between environments" if found.size else ""
+        values = f"(p-value {format_small_p_value(found.p_value)}{size})"
         tolerated = decision.level == Level.full
         within = ", not clearly by more than is tolerated" if tolerated and not found.same else ""
         said.append(f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}.")
