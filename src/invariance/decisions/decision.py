@@ -1005,7 +1005,9 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     if not k:
         if grade in (Grade.alike, Grade.no_difference):
             return f"No difference was found in {outcome} itself {between} ({values})."
-        part = "mean" if decision.evidence.p_mean < decision.findings.tolerance.lowest_level else "spread"
+        lowest = decision.findings.tolerance.lowest_level
+        part = "spread" if decision.evidence.p_spread < lowest else "distribution"
+        part = "mean" if decision.evidence.p_mean < lowest else part
         return f"The {part} of {outcome} differs {apart} ({values})."
     own = decision.findings.level is Level.full and not decision.findings.judge.model.lower_levels
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
