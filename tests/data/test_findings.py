@@ -477,6 +477,18 @@ def test_labels_that_differ_in_leading_zeros_are_found() -> None:
     assert set(merged.environments) == {"1", "2", "10", "1.05", "1.5", "A1-2"}
 
 
+def test_words_among_one_number_are_no_constant() -> None:
+    """The first remedy makes the words missing, which leaves "1" and "01": one number."""
+    table = small().drop(columns=["lab", "kind"])
+    table["code"] = np.resize(["1", "A", "01", "B"], len(table))
+    codes = {finding.code for finding in check(table, "y", "site").findings if finding.column == "code"}
+    assert "words" in codes
+    assert "constant" not in codes
+    table["code"] = np.resize(["1", ""], len(table))
+    codes = {finding.code for finding in check(table.replace("", None), "y", "site").findings}
+    assert "constant" in codes
+
+
 def test_capitals_are_a_question_and_levels_that_print_alike_are_left_out() -> None:
     sites, kinds = ["gal4", "GAL4", "wild"] * 30, ["a b", "a\N{NO-BREAK SPACE}b", "c"] * 30
     table = pd.DataFrame(

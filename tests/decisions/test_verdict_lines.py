@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariance import BIPClassifier, InclusionPrior, MultiEnvironmentData
+from invariance import BIP, BIPClassifier, InclusionPrior, MultiEnvironmentData
 from invariance.decisions.decision import p_values_in_words
 from invariance.decisions.levels import Grade, level_in_words
 from invariance.exceptions import Message, NotInvariantWarning
@@ -34,6 +34,18 @@ def test_baselines_that_differ_at_the_full_level_are_to_be_estimated_anew() -> N
     assert "clearly by more than is tolerated" in decision.verdict.baseline
     same = fitted(own_baselines(n=120, sd=0.0)).decision_
     assert (same.level, same.baseline.same, same.verdict.follows) == ("full", True, "")
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_only_models_of_the_noise_find_that_its_spread_differs() -> None:
+    """Of an outcome that no feature predicts, in environments that differ."""
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(160, 2)), np.repeat(np.arange(4), 40)
+    classes = BIPClassifier().fit(X, (site > 1).astype(int), environments=site).decision_
+    numbers = BIP().fit(X, (1.0 + 3.0 * (site > 1)) * rng.normal(size=160), environments=site).decision_
+    assert classes.selected == numbers.selected == ()
+    assert "spread" not in classes.verdict.effects
+    assert "spread" in numbers.verdict.effects
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")

@@ -196,6 +196,13 @@ def test_what_the_prior_rules_out_is_not_refused() -> None:
     assert BIP(prior=UniformPrior(max_size=1), progress=False).fit(X, two, environments=SITES).support_.sum() <= 1
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:'a' is constant within each")
+def test_environments_of_one_row_are_no_division_by_zero() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=8)})
+    assert BIP(progress=False).fit(frame, rng.normal(size=8), environments=np.arange(8)).support_.tolist() == [False]
+
+
 @pytest.mark.filterwarnings("ignore:2 of 6 outcomes could not be fitted")
 def test_tables_files_and_sweeps_refuse_too(tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=list("pqrst")).assign(y=OUTCOMES["copy"][0], site=SITES)

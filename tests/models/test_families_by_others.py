@@ -23,10 +23,14 @@ from invariance.models.likelihood import ByLikelihood
 from invariance.models.registry import FAMILIES, MODELS, as_family
 
 
+def gamma_rows() -> tuple[NDArray, NDArray, NDArray]:
+    X, y, sites = skewed(6, 80, 0)
+    return np.column_stack([X, np.log(y) * np.random.default_rng(1).normal(size=6)[sites]]), y, sites
+
+
 @pytest.fixture(scope="module")
 def gamma() -> BIP:
-    X, y, sites = skewed(6, 80, 0)
-    X = np.column_stack([X, np.log(y) * np.random.default_rng(1).normal(size=6)[sites]])
+    X, y, sites = gamma_rows()
     return BIP(GammaLog(), random_state=0).fit(X, y, environments=sites)
 
 
@@ -92,6 +96,15 @@ def test_the_methods_paragraph_states_what_was_done(gamma: BIP) -> None:
     for wrong in ("least squares", "standard errors from", "variance of the noise", "noise's standard deviation"):
         assert wrong not in told
     assert gamma.decision_.findings.target.model.compares == ("intercept", "slopes", "dispersion")
+
+
+def test_baselines_without_standard_errors_have_no_standard_deviation(gamma: BIP) -> None:
+    assert np.isnan(gamma.decision_.baseline.sd)
+    assert gamma.decision_.baseline.size == ""
+    X, y, sites = gamma_rows()
+    free = BIP(GammaLog(), baseline="free", random_state=0).fit(X, y, environments=sites)
+    for text in (str(gamma.decision_), gamma.methods_paragraph(), free.methods_paragraph()):
+        assert "nan" not in text
 
 
 def test_pages_and_pictures_name_the_ratio(gamma: BIP, without_pictures: None, tmp_path: Path) -> None:

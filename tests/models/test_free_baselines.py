@@ -10,10 +10,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2, f
 
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tempering, Tolerance
+from invariance.decisions import pipeline
+from invariance.decisions.decision import NO_LEVEL
 from invariance.decisions.heterogeneity import heterogeneity
 from invariance.decisions.levels import baseline_of
-from invariance.exceptions import NotInvariantWarning, SettingError
+from invariance.exceptions import Message, NotInvariantWarning, SettingError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import Enumeration
 from invariance.models import permutation
@@ -226,13 +228,54 @@ def test_where_the_full_level_holds_free_baselines_change_nothing(seed: int) -> 
         assert_allclose(auto.coef_, shared.coef_, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("spread", "level"), [(0.0, Level.effects), (1.0, Level.effects_noise_free)])
-def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) -> None:
+def own_noise(spread: float) -> MultiEnvironmentData:
+    """Sites with baselines of their own, whose noise differs by factors of exp(spread)"""
     data = sites(counts=(80, 90, 70, 80))
-    slope = BIP(baseline="shared")
     noise = np.exp(spread * np.array([-1.0, 0.0, 1.0, 0.5]))[data.environment_index]
     left = data.y - data.X[:, 0] + 0.5 * data.X[:, 1]
-    data = replace(data, y=data.y + (noise - 1.0) * (left - left.mean()))
+    return replace(data, y=data.y + (noise - 1.0) * (left - left.mean()))
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_a_lower_level_is_not_enumerated_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = own_noise(1.0)
+    exact = BIP().fit(data).decision_
+    assert isinstance(exact.findings.engine, Enumeration)
+    monkeypatch.setattr(pipeline, "_CHEAP_REPETITIONS", 0.0)
+    searched = BIP().fit(data).decision_
+    assert isinstance(searched.findings.engine, Tempering)
+    assert (searched.level, searched.selected) == (exact.level, exact.selected)
+    # What takes no longer than the first enumeration is one, too.
+    alike = BIP().fit(own_noise(0.0)).decision_
+    assert alike.level == Level.effects
+    assert isinstance(alike.findings.engine, Enumeration)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_a_lower_level_is_not_searched_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of level effects take as long as those of the full one, searches with free noise longer."""
+    monkeypatch.setattr(pipeline, "_LONGEST_SEARCH", 0.0)
+    for spread, level in ((0.0, Level.effects), (1.0, NO_LEVEL)):
+        decision = BIP(engine="tempering", random_state=0).fit(own_noise(spread)).decision_
+        assert decision.level == level
+        told = [note for note in decision.findings.posterior.notes if isinstance(note, Message)]
+        settings = [dict(remedy.settings) for note in told for remedy in note.remedies]
+        assert ({"family": "linear_gaussian_mean"} in settings) == (level == NO_LEVEL)
+
+
+def test_fits_with_noise_of_their_own_take_longer_than_others() -> None:
+    """As counted: each neighbour is fitted, some twenty times, where others are updated."""
+    bound = LinearGaussian().bind(sites())
+    levels = bound, *(bound.at_level(level) for level in bound.lower_levels)
+    full, effects, free = (model.flip_steps(3.0) for model in levels)
+    assert effects == full
+    assert free > 20.0 * full
+
+
+@pytest.mark.parametrize(("spread", "level"), [(0.0, Level.effects), (1.0, Level.effects_noise_free)])
+def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) -> None:
+    data = own_noise(spread)
+    slope = BIP(baseline="shared")
     with pytest.warns(NotInvariantWarning, match="estimate the baseline"):
         model = BIP().fit(data)
     assert model.decision_.level == level

@@ -262,8 +262,10 @@ class Look:
         leave_out, n_rows = use(exclude=[name]), self.n_rows
         there = self._complete(name)
         values = self.values[name][there]
-        one = len(values) == 0 or (name not in self.raw.refused and values.min() == values.max())
         doubt = self.doubts.get(name)
+        # Of words that the first remedy declares missing, numbers remain.
+        n_texts = len(self.raw.levels[name].texts) if doubt is not None and name in self.raw.levels else 1
+        one = len(values) == 0 or (name not in self.raw.refused and n_texts == 1 and values.min() == values.max())
         if one:
             held = "no values" if len(values) == 0 else "one value only"
             yield Finding("constant", name, f"{name!r} has {held}.", (leave_out,), n_rows)

@@ -48,7 +48,6 @@ from .effects import ONE_VALUE, PENALISED, SEPARATION, Unit, effect_records, eff
 from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
 from .heterogeneity import MetaAnalysis, heterogeneity
 from .levels import (
-    BASELINE_UNITS,
     FOUND,
     BaselineDifference,
     Grade,
@@ -1007,7 +1006,9 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     if not k:
         if grade in (Grade.alike, Grade.no_difference):
             return f"No difference was found in {outcome} itself {between} ({values})."
-        part = "mean" if decision.evidence.p_mean < decision.findings.tolerance.lowest_level else "spread"
+        lowest = decision.findings.tolerance.lowest_level
+        part = "spread" if decision.evidence.p_spread < lowest else "distribution"
+        part = "mean" if decision.evidence.p_mean < lowest else part
         return f"The {part} of {outcome} differs {apart} ({values})."
     own = decision.findings.level is Level.full and not decision.findings.judge.model.lower_levels
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
@@ -1059,9 +1060,8 @@ def _baseline_sentence(decision: Decision) -> str:
     """Whether baselines, and the noise, differ between environments."""
     found, said = decision.baseline, []
     if found is not None:
-        size = f"sd {found.sd:.2g} {printable(found.unit)}" if found.unit in BASELINE_UNITS.values() else ""
-        size = size or f"sd {found.sd:.2g} in units of {printable(found.unit)}"
-        values = f"(p-value {format_small_p_value(found.p_value)}, {size} between environments)"
+        size = f", sd {found.size} between environments" if found.size else ""
+        values = f"(p-value {format_small_p_value(found.p_value)}{size})"
         tolerated = decision.level == Level.full
         within = ", not clearly by more than is tolerated" if tolerated and not found.same else ""
         said.append(f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}.")

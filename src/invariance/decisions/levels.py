@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
+from .._tools.text import printable
 from ..models.base import BoundModel, Level, Predicts
 from ..models.free_baselines import (
     FreeBaselineGaussian,
@@ -75,13 +76,21 @@ class Heterogeneity:
 class BaselineDifference:
     """Whether environments have the same baseline, given the effects of a subset.
 
-    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML), in this unit
+    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML), in this unit; NaN
+        if baselines have no standard errors
     """
 
     same: bool
     p_value: float
     sd: float
     unit: str
+
+    @property
+    def size(self) -> str:
+        """The standard deviation with its unit; nothing if it is not known"""
+        unit = printable(self.unit)
+        unit = unit if unit in BASELINE_UNITS.values() else f"in units of {unit}"
+        return "" if np.isnan(self.sd) else f"{self.sd:.2g} {unit}"
 
 
 def effects_model(model: BoundModel) -> BoundModel:

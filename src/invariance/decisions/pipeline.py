@@ -14,7 +14,7 @@ from .._tools.names import Baseline
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError, use
+from ..exceptions import Message, SettingError, use
 from ..inference.base import Engine, RunOptions, Target, as_engine, choose_engine
 from ..inference.enumeration import Enumeration, enumeration_steps
 from ..inference.variational import Variational
@@ -24,12 +24,15 @@ from ..models.registry import as_family, refuse_unused
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
 from ..priors import Prior, as_prior
-from .predictive import Candidates, FoundSource, PredictiveScore, predictive_posterior, search_is_cheap
+from .levels import LEFT_FREE
+from .predictive import Candidates, FoundSource, PredictiveScore, predictive_posterior, search_seconds
 from .rules import Rule, as_rule
 
 Data = MultiEnvironmentData | Moments
 # Steps of an enumeration that takes about a second; so many seconds may repetitions without each environment take.
 _CHEAP_STEPS, _CHEAP_REPETITIONS = 250_000_000, 20.0
+# Seconds, as they are counted, of a search at a lower level that nobody asked for.
+_LONGEST_SEARCH = 300.0
 
 LARGEST_AT_EMPTY = (
     "with free baselines Λ is largest at the empty set by construction: the paper's posterior is no guide to a "
@@ -62,13 +65,22 @@ class Findings:
 
     def at_level(self, level: Level) -> Findings | None:
         """The paper's posterior with what is compatible at a lower level; None where the prior forces in a feature that
-        cannot be judged there."""
+        cannot be judged there. What would take much longer than at this level is searched, not enumerated."""
         if level is self.level:
             return self
         target = at_level(self.target, level)
         if target is None:
             return None
-        return Findings(target, self.posterior, self.engine, self.options)
+        engine = self.engine
+        if isinstance(engine, Enumeration):
+            most = max(_CHEAP_REPETITIONS * _CHEAP_STEPS, enumeration_steps(self.target))
+            engine = engine if enumeration_steps(target) <= most else as_engine("tempering")
+        return Findings(target, self.posterior, engine, self.options)
+
+    def takes_longer_than(self, other: Findings) -> bool:
+        """Whether the search for compatible subsets takes minutes, and longer than that of the other findings."""
+        searched = not isinstance(self.engine, Enumeration)
+        return searched and search_seconds(self.target) > max(_LONGEST_SEARCH, search_seconds(other.target))
 
     @property
     def tolerance(self) -> Tolerance:
@@ -119,7 +131,7 @@ class Findings:
     def _takes_seconds(self, most: float) -> bool:
         if isinstance(self.engine, Enumeration):
             return enumeration_steps(self.target) <= most * _CHEAP_STEPS
-        return search_is_cheap(self.target, most)
+        return search_seconds(self.target) <= most
 
     @property
     def score(self) -> PredictiveScore:
@@ -186,9 +198,13 @@ class FitSettings:
             notes = (*target.notes, LARGEST_AT_EMPTY)
             target, levels = replace(first, notes=notes), levels[1:]
         found = self.of_paper(target, progress, rng)
-        if levels and not found.holds:
-            below = (found.at_level(level) for level in levels)
-            return next((lower for lower in below if lower is not None and lower.holds), found)
+        for level in () if not levels or found.holds else levels:
+            lower = found.at_level(level)
+            if lower is not None and lower.takes_longer_than(found):
+                alone = use(baseline="free") if level is Level.effects else use(family="linear_gaussian_mean")
+                found.note(Message(f"Fits with {LEFT_FREE[level]} free would take minutes and were not tried", alone))
+            elif lower is not None and lower.holds:
+                return lower
         return found
 
     @property

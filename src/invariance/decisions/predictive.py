@@ -107,7 +107,7 @@ def predictive_posterior(
     """
     if isinstance(engine, Enumeration) and candidates is None:
         candidates = Candidates(target).walked(options)
-    cheap, visited = search_is_cheap(target), list[Mask]()
+    cheap, visited = search_seconds(target) <= 1.0, list[Mask]()
     for accepted in dict.fromkeys((target.tolerance, target.tolerance.weak)):
         if isinstance(engine, Enumeration):
             assert candidates is not None
@@ -446,8 +446,9 @@ def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
 _KAPPAS, _WIDTHS = (5.0, 20.0, 80.0), (0.0, 2.0)
 _STEPS, _FEWEST_STEPS = 300, 20
 _SEARCHING = "search for compatible subsets"  # as a limit on the time lists it
-# Features of a subset in which a search typically is; multiplications that it may take, about a second.
-_TYPICAL_SIZE, _CHEAP_SEARCH = 25, 1e9
+# Features of a subset in which a search is at most, typically.
+_TYPICAL_SIZE = 25
+_MULTIPLICATIONS_A_SECOND = 1e9
 # At its hottest a search gives this many nats for the whole way from the start to where the slope leads at first.
 _HOTTEST = 5.0
 # Subsets that are this many nats less probable than the best do not matter.
@@ -457,10 +458,10 @@ _MOST_KNOWN, _MOST_AROUND, _AT_A_TIME = 256, 2048, 16
 _MOST_LISTED = 4096
 
 
-def search_is_cheap(target: Target, times: float = 1.0) -> bool:
-    """Whether a search for compatible subsets takes about so many seconds: counted, not timed."""
+def search_seconds(target: Target) -> float:
+    """How long a search for compatible subsets takes at most, about: counted, not timed."""
     size = min(_TYPICAL_SIZE, target.prior.max_size, target.model.largest_size)
-    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) <= times * _CHEAP_SEARCH
+    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) / _MULTIPLICATIONS_A_SECOND
 
 
 def _searched(

@@ -505,7 +505,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
         smallest = DEPENDENT if self.has_rows else PIVOT_TOLERANCE
         size = np.maximum(np.abs(moments.minimum[:, y]), np.abs(moments.maximum[:, y]))
         rounding = (_UNITS * np.finfo(float).eps * np.append(size, size.max())) ** 2 * moments.group_counts
-        limits = np.maximum(smallest, rounding / moments.scatter[:, y, y])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            limits = np.maximum(smallest, rounding / moments.scatter[:, y, y])
         groups = []
         for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, moments, used, first), first):
             left, rank = relative_residuals(unit, lists, own, len(used), smallest)

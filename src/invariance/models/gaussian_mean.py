@@ -190,6 +190,12 @@ class MeanGaussian(GaussianModel):
     def steps_per_subset(self) -> int:
         return 200 * self.linear.steps_per_subset
 
+    def flip_steps(self, size: float) -> float:
+        """Of each neighbour some twenty weighted fits"""
+        columns = size * float(self.features.widths.mean())
+        fits = 20.0 * self.n_features * (self.n_environments * columns**2 + columns**3)
+        return max(super().flip_steps(size), fits)
+
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows."""
         if not self.has_rows:

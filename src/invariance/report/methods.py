@@ -23,7 +23,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
 from ..decisions.effects import standard_errors_in_words
-from ..decisions.levels import BASELINE_UNITS, BaselineDifference
+from ..decisions.levels import BaselineDifference
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Level, Predicts, link_of, predicts_of
 from ..models.free_baselines import FreeBaselineGaussian, FreeBaselineRandomDeviations
@@ -389,10 +389,9 @@ def _free_baselines(subject: Subject) -> Iterator[str]:
 
 
 def _spread(baseline: BaselineDifference) -> str:
-    unit = printable(baseline.unit)
-    unit = unit if unit in BASELINE_UNITS.values() else f"in units of {unit}"
-    size = f"{baseline.sd:.2g} {unit} by restricted maximum likelihood (REML)"
-    return f"p-value {format_small_p_value(baseline.p_value)}, standard deviation between environments {size}"
+    by = "by restricted maximum likelihood (REML)"
+    size = f", standard deviation between environments {baseline.size} {by}" if baseline.size else ""
+    return f"p-value {format_small_p_value(baseline.p_value)}{size}"
 
 
 def _tolerated(subject: Subject) -> Iterator[str]:
