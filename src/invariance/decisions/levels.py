@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
-from ..models.base import BoundModel, Level, Predicts
+from ..models.base import BASELINE, DISPERSION, BoundModel, Level, Predicts
 from ..models.free_baselines import (
     FreeBaselineGaussian,
     FreeBaselineMeanGaussian,
@@ -19,6 +19,7 @@ from ..models.free_baselines import (
 )
 from ..models.gaussian import MomentModel
 from ..models.invariance_test import Tolerance
+from ..models.regression import RegressionModel
 from ..moments.random_intercept import random_intercept
 from .heterogeneity import heterogeneity
 
@@ -151,8 +152,14 @@ def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
     if degrees <= 0.0 or log_ratios[0] == -np.inf:
         return 1.0 if degrees <= 0.0 else 0.0
     expected = -2.0 * float(nulls[0].expected[0] - nulls[1].expected[0])
+    saved = log_ratios[1] - log_ratios[0]
+    if isinstance(full, RegressionModel) and isinstance(free, RegressionModel) and DISPERSION not in full.compares:
+        # What inflates fits of small environments, and shrinks them, is no part of the pooled fits.
+        expected = degrees
+        plain = 0.0 if BASELINE in full.compares else free.plain_maximum(mask) - full.plain_maximum(mask)
+        saved = plain if np.isfinite(plain) and plain > 0.0 else saved
     unit = expected / degrees if np.isfinite(expected) and expected > 0.0 else 1.0
-    return float(chi2.sf(max(2.0 * (log_ratios[1] - log_ratios[0]), 0.0) / unit, degrees))
+    return float(chi2.sf(max(2.0 * saved, 0.0) / unit, degrees))
 
 
 def _spread_of_baselines(full: BoundModel, free: Any, mask: Mask) -> float:

@@ -41,6 +41,7 @@ from .base import (
     of_interest,
     rows_for,
 )
+from .gaussian import held_features
 from .gaussian_fits import row_groups
 from .invariance_test import MARGIN, Tolerance, deviance_test, without_spread
 from .likelihood import Figures, LikelihoodRatioModel
@@ -308,6 +309,31 @@ class RegressionModel(LikelihoodRatioModel):
         same = self.free & (figures.degrees == 0.0) & ~np.isnan(log_ratio)
         return figures._replace(log_ratio=np.where(same, 0.0, log_ratio))
 
+    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
+        """With free baselines small environments inflate −2 log Λ, and their pseudo-data shrink it: of k slopes beside
+        b baselines in n rows that weigh m more each fit explains k·(1 + (k + b)/n)/(1 + mb/n), but for counts
+        k/(1 + mb/n), where many rows have k."""
+        null = super().null_of(figures, counts, others)
+        if not self.free:
+            return null
+        own = self.data.counts if counts is None else counts
+        n = np.append(own, self.data.n_rows).astype(float)
+        b = np.append(1.0 + np.broadcast_to(others, len(own)), self.n_environments)
+        k = figures.parameters - self.n_environments
+        # The slopes that an environment identifies, on average
+        slopes = np.column_stack([np.tile(((figures.degrees + k) / len(own))[:, None], len(own)), k])
+        inflated = n + self.specification.inflation * (slopes + b)
+        explained = slopes * inflated / (n + self.specification.pseudo_rows * b)
+        unit = np.divide(
+            explained[:, :-1].sum(axis=1) - explained[:, -1], null.degrees, np.ones(len(k)), where=null.degrees > 0.0
+        )
+        return null._replace(expected=null.expected * unit, variance=null.variance * unit**2)
+
+    @property
+    def least_unit(self) -> float:  # type: ignore[override]
+        shrunk = 2.0 * self.specification.pseudo_rows / float(self.data.counts.min())
+        return max(1.0 - shrunk, 0.0) if self.free else 1.0
+
     @cached_property
     def profiled(self) -> Integers:
         """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out, beside a level"""
@@ -425,6 +451,11 @@ class RegressionModel(LikelihoodRatioModel):
         errors = np.where(known, np.where(infinite, instead[1], errors), penalised.errors)
         return Estimates(values, errors, penalised.freedom, infinite, np.append(alike, False))
 
+    def plain_maximum(self, mask: Mask) -> float:
+        """Return the pooled log-likelihood of a subset (p,) without pseudo-data; NaN if the fit comes to no end."""
+        held = held_features(mask[None])
+        return float(self._without_pseudo_data(held).scores(mask[None][:, held]).pooled[0])
+
     def _without_pseudo_data(self, mask: Mask) -> RegressionModel:
         """Return the model of the columns of a subset (p,) alone, at the same level, whose fits may have no maximum."""
         plain = replace(self.specification, pseudo_rows=0.0)
@@ -538,6 +569,7 @@ class Regression(ABC):
     takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
     about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes
     two_values: ClassVar[bool] = False  # whether features may separate the outcome
+    inflation: ClassVar[float] = 1.0  # by small environments of −2 log Λ with free baselines, in parameters per row
 
     def __post_init__(self) -> None:
         check_number(self, "pseudo_rows", "number of rows")
