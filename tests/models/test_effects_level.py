@@ -540,6 +540,26 @@ def test_a_bound_rejects_nothing_that_is_compatible(name: str) -> None:
         np.testing.assert_array_equal(model.compatible(MASKS, tolerance), expected)
 
 
+def test_slopes_of_counts_are_compared_apart_from_dispersions() -> None:
+    """By generalised least squares of the slopes of statsmodels, one environment after the other."""
+    data = counted(counts=(60, 80, 70), alpha=0.7)
+    mask = np.array([True, True, False, False])
+    model = NegativeBinomial(0.0).bind(data).at_level(Level.effects)
+    assert isinstance(model, RegressionModel)
+    slopes, precisions = [], []
+    for rows in rows_of_each(data):
+        design = sm.add_constant(data.X[np.ix_(rows, mask)])
+        fit = negative_binomial(data.y[rows], design, None)
+        slopes.append(fit.params[1:3])
+        precisions.append(np.linalg.inv(fit.cov_params()[1:3, 1:3]))
+    mean = np.linalg.solve(sum(precisions), sum(P @ b for P, b in zip(precisions, slopes, strict=True)))
+    expected = sum((b - mean) @ P @ (b - mean) for P, b in zip(precisions, slopes, strict=True))
+    q, of_invariant, degrees = model.spread_of_slopes(mask)
+    assert q == pytest.approx(expected, rel=1e-4)
+    assert degrees == 4.0
+    assert of_invariant == pytest.approx(4.0 * np.mean([60 / 55, 80 / 75, 70 / 65]))
+
+
 @BOTH
 @pytest.mark.parametrize("size", [0, 2])
 def test_baselines_are_tested_by_the_likelihood_ratio(counts: bool, size: int) -> None:

@@ -18,7 +18,7 @@ from ..models.free_baselines import (
     FreeBaselineRandomDeviations,
 )
 from ..models.gaussian import MomentModel
-from ..models.invariance_test import Tolerance
+from ..models.invariance_test import Difference, Tolerance, deviance_difference, deviance_test, without_spread
 from ..models.regression import RegressionModel
 from ..moments.random_intercept import random_intercept
 from .heterogeneity import heterogeneity
@@ -98,8 +98,14 @@ def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Het
     supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
     if compared.n_environments < 2 or not mask.any() or not supported:
         return Heterogeneity(None, Grade.open, np.nan, np.nan, np.nan, np.nan, np.nan)
-    p_value, p_exact = (_p_of_effects(compared, chosen, each) for each in (tolerance, exactly(tolerance)))
-    difference, low, high = (float(values[0]) for values in compared.difference(chosen))
+    tolerances = tolerance, exactly(tolerance)
+    if isinstance(compared, RegressionModel) and DISPERSION in compared.compares:
+        p_values, found = _apart_from_dispersion(compared, mask, tolerances)
+    else:
+        p_values = [_p_of_effects(compared, chosen, each) for each in tolerances]
+        found = compared.difference(chosen)
+    p_value, p_exact = p_values
+    difference, low, high = (float(values[0]) for values in found)
     if p_value >= tolerance.level and high <= tolerance.rho:
         grade = Grade.alike
     elif p_value >= tolerance.lowest_level and p_exact >= min(FOUND, tolerance.level):
@@ -118,6 +124,20 @@ def _p_of_effects(model: BoundModel, chosen: Mask, tolerance: Tolerance) -> floa
     """Of common effects, without the test of the noise where a model has one of its own."""
     test = model.invariance_test(chosen, tolerance)
     return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
+
+
+def _apart_from_dispersion(
+    model: RegressionModel, mask: Mask, tolerances: tuple[Tolerance, ...]
+) -> tuple[list[float], Difference]:
+    """p-values of common effects, and how different they are: the likelihood ratio compares dispersions, too."""
+    q, expected, degrees = (np.array([value]) for value in model.spread_of_slopes(mask))
+    signal = model.signal_of(model.gain_many(mask[None]))
+    p_values = []
+    for tolerance in tolerances:
+        allowed = tolerance.noncentrality(signal, model.n_informative)
+        tails = deviance_test(q, expected, degrees, allowed) if degrees[0] > 0.0 else np.ones(1)
+        p_values.append(float(without_spread(tails, tolerance)[0]))
+    return p_values, deviance_difference(q, expected, degrees, signal, True)
 
 
 def baseline_of(

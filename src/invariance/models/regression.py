@@ -436,6 +436,27 @@ class RegressionModel(LikelihoodRatioModel):
         values = self._errors(chosen, self._curvatures(chosen, scores.thetas[0])[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
 
+    def spread_of_slopes(self, mask: Mask) -> tuple[float, float, float]:
+        """Return Q = Σ(b_e − b)'V_e⁻¹(b_e − b) of the slopes b_e of a subset (p,) in each environment, with covariances
+        V_e and mean b by their inverses, its mean if they are the same, and its degrees of freedom: of k slopes in n
+        rows the mean is n/(n − k − 3) times these, as with a scatter that is estimated in each environment."""
+        chosen = self.features.expand(mask)
+        k, thetas = int(chosen.sum()), self.scores(mask[None], READ).thetas[0]
+        own = slice(self.n_always, self.n_always + k)
+        covariances = self._curvatures(chosen, thetas)[0][:-1, own, own]
+        # Per unit of scaled columns, which are the same in all environments
+        ratio = self._scale[-1, chosen] / self._scale[:-1, chosen]
+        precisions = np.linalg.pinv(covariances * ratio[:, :, None] * ratio[:, None], hermitian=True)
+        slopes = thetas[:-1, own] * ratio
+        weighted = np.einsum("eab,eb->ea", precisions, slopes)
+        total = precisions.sum(axis=0)
+        around = slopes - np.linalg.pinv(total, hermitian=True) @ weighted.sum(axis=0)
+        ranks = np.linalg.matrix_rank(np.concatenate([precisions, total[None]]), hermitian=True)
+        q = float(np.einsum("ea,eab,eb->", around, precisions, around))
+        degrees = float(ranks[:-1].sum() - ranks[-1])
+        left = np.maximum(self.data.counts - ranks[:-1] - 3.0, 1.0)
+        return q, degrees * float(np.mean(self.data.counts / left)), degrees
+
     def estimates(self, subset: Subset) -> Estimates:
         """Without pseudo-data, unless features separate the outcome of an environment, or of all rows."""
         mask = as_mask(subset, self.feature_names)
