@@ -49,6 +49,27 @@ def test_only_models_of_the_noise_find_that_its_spread_differs() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_dispersions_that_differ_are_no_difference_of_effects() -> None:
+    """Of counts; slopes that differ are found all the same."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(6), 200)
+    X = rng.normal(size=(1200, 2)) + 0.5 * rng.normal(size=(6, 2))[site]
+    scatter = np.array([0.1, 0.1, 0.2, 1.5, 2.0, 3.0])[site]
+    found = []
+    for slopes in (0.0, 0.3):
+        own = 0.5 + slopes * np.array([-1.0, 1.0, 0.0, 0.0, 1.0, -1.0])[site]
+        mean = np.exp(1.0 + own * X[:, 0] - 0.4 * X[:, 1] + 0.5 * rng.normal(size=6)[site])
+        y = rng.poisson(rng.gamma(1.0 / scatter, scatter * mean)).astype(float)
+        prior = InclusionPrior({"x0": 1, "x1": 1})
+        found.append(BIP("negative_binomial", prior=prior).fit(X, y, environments=site).decision_)
+    same, apart = found
+    assert (same.level, same.heterogeneity.same, apart.heterogeneity.same) == ("none", True, False)
+    assert same.heterogeneity.p_exact > 0.05 > apart.heterogeneity.p_exact
+    assert "No difference was found" in same.verdict.effects
+    assert apart.heterogeneity.low > 0.1
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 def test_an_interval_for_a_new_environment_that_is_missing_has_a_reason() -> None:
     """An environment whose effect is infinite leaves three."""
     rng = np.random.default_rng(0)

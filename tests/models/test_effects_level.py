@@ -16,6 +16,7 @@ from scipy.stats import binom, chi2
 from benchmarks._families import GammaLog, PlainLogistic
 from count_twins import counted
 from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson, Tolerance
+from invariance.decisions.levels import baseline_of
 from invariance.exceptions import DataError, SettingError
 from invariance.models.base import Level
 from invariance.models.regression import RegressionModel, baseline_ratios, separates
@@ -509,6 +510,70 @@ def test_equal_slopes_are_not_rejected_because_levels_differ(name: str) -> None:
     assert rejected <= binom.ppf(0.999, n_sets, 0.08)
     assert of_full >= 0.2 * n_sets
     assert 0.8 < np.mean(ratios) < 1.25
+
+
+@pytest.mark.parametrize("name", ["logistic", "survival"])
+def test_many_small_environments_do_not_reject_equal_slopes(name: str) -> None:
+    """Five slopes in twenty rows: −2 log Λ is a quarter larger than its degrees of freedom."""
+    family, n_sets, rejected, ratios = SIZES[name][0], 80, 0, []
+    site, truth = np.repeat(range(20), 20), np.ones((1, 5), dtype=bool)
+    for seed in range(n_sets):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, 5)) + 0.7 * rng.normal(size=(20, 5))[site]
+        eta = X @ [0.6, -0.5, 0.4, 0.3, -0.6] + 0.5 * rng.normal(size=20)[site]
+        y, event = (rng.random(400) < 1.0 / (1.0 + np.exp(-eta))).astype(float), None
+        if name == "survival":
+            y, event = rng.exponential(np.exp(-eta)), (rng.random(400) < 0.8).astype(float)
+        model = AtEffects(family).bind(MultiEnvironmentData.from_arrays(X, y, site, event=event))
+        ratios.append(model.log_ratio_many(truth)[0] / model.null_many(truth).expected[0])
+        rejected += int(model.invariance_test(truth, Tolerance.strict()).joint[0] < 0.05)
+    assert rejected <= binom.ppf(0.999, n_sets, 0.05)
+    assert 0.9 < np.mean(ratios) < 1.1
+
+
+@pytest.mark.parametrize("name", ["poisson", "logistic"])
+def test_a_bound_rejects_nothing_that_is_compatible(name: str) -> None:
+    """Of an environment against the rest −2 log Λ of counts is expected below its degrees of freedom."""
+    model = AtEffects(SIZES[name][0]).bind(table(SIZES[name][1], 3, (12,) * 6, spread=0.5))
+    for tolerance in (Tolerance(), *(Tolerance.strict(level) for level in (0.05, 0.5, 0.9))):
+        expected = model.invariance_test(MASKS, tolerance).joint >= tolerance.level
+        np.testing.assert_array_equal(model.compatible(MASKS, tolerance), expected)
+
+
+def test_slopes_of_counts_are_compared_apart_from_dispersions() -> None:
+    """By generalised least squares of the slopes of statsmodels, one environment after the other."""
+    data = counted(counts=(60, 80, 70), alpha=0.7)
+    mask = np.array([True, True, False, False])
+    model = NegativeBinomial(0.0).bind(data).at_level(Level.effects)
+    assert isinstance(model, RegressionModel)
+    slopes, precisions = [], []
+    for rows in rows_of_each(data):
+        design = sm.add_constant(data.X[np.ix_(rows, mask)])
+        fit = negative_binomial(data.y[rows], design, None)
+        slopes.append(fit.params[1:3])
+        precisions.append(np.linalg.inv(fit.cov_params()[1:3, 1:3]))
+    mean = np.linalg.solve(sum(precisions), sum(P @ b for P, b in zip(precisions, slopes, strict=True)))
+    expected = sum((b - mean) @ P @ (b - mean) for P, b in zip(precisions, slopes, strict=True))
+    q, of_invariant, degrees = model.spread_of_slopes(mask)
+    assert q == pytest.approx(expected, rel=1e-4)
+    assert degrees == 4.0
+    assert of_invariant == pytest.approx(4.0 * np.mean([60 / 55, 80 / 75, 70 / 65]))
+
+
+@BOTH
+@pytest.mark.parametrize("size", [0, 2])
+def test_baselines_are_tested_by_the_likelihood_ratio(counts: bool, size: int) -> None:
+    """Of plain maxima, in small environments too, of which one has a single value of the outcome."""
+    X, y, environment = plain_table(counts, n=20, n_environments=4)
+    y[environment == np.unique(environment)[1]] = 0.0
+    data = regression_data(X, y, environment)
+    mask = np.arange(5) < size
+    full, free = (
+        glm(counts, y, np.column_stack([levels, X[:, mask]])).llf for levels in (np.ones((len(y), 1)), sites_of(data))
+    )
+    found = baseline_of((Poisson() if counts else Logistic()).bind(data), mask, "y", None)
+    assert found is not None
+    assert found.p_value == pytest.approx(chi2.sf(2.0 * (free - full), 3), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", SIZES)

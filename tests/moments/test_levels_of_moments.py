@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cli_runner import run
-from invariance import BIP, Moments, MultiEnvironmentData
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.decisions.decision import Decision
 from invariance.models.base import Level
 from shifted_sites import own_baselines
@@ -95,6 +95,24 @@ def test_nearly_dependent_columns_are_decided_as_by_rows_at_every_level() -> Non
         by_rows, by_moments = (model.at_level(level) for model in full)
         np.testing.assert_allclose(by_moments.log_ratio_many(masks), by_rows.log_ratio_many(masks), rtol=1e-8)
         np.testing.assert_allclose(by_moments.gain_many(masks), by_rows.gain_many(masks), rtol=1e-8, atol=1e-9)
+
+
+def test_a_level_that_one_environment_lacks_is_known_within_environments() -> None:
+    """The dummies of the others add up to 1 there: without the rows, too, a category is no collinear feature."""
+    frame = table()
+    kind = np.random.default_rng(2).choice(["a", "b", "c"], len(frame))
+    kind[(frame["site"] == "s1") & (kind == "a")] = "b"
+    frame = frame.assign(kind=kind, y=frame["y"] + 2.0 * (kind == "b") - (kind == "c"))
+    data = MultiEnvironmentData.from_table(frame, "y", "site")
+    masks = np.array(list(product([False, True], repeat=5)))
+    for level in Level:
+        rows, alone = (LinearGaussian().bind(each).at_level(level) for each in (data, Moments.from_data(data)))
+        np.testing.assert_allclose(alone.log_ratio_many(masks), rows.log_ratio_many(masks), **CLOSE)
+        np.testing.assert_array_equal(alone.null_many(masks).degrees, rows.null_many(masks).degrees)
+        (p_rows, p_alone) = (model.invariance_test(masks, Tolerance.strict()).each for model in (rows, alone))
+        np.testing.assert_allclose(p_alone, p_rows, **CLOSE)
+    decision = BIP().fit(Moments.from_data(data)).decision_
+    assert (decision.level, decision.selected) == ("effects", ("x0", "x1", "kind"))
 
 
 @pytest.mark.parametrize("options", [["--stream"], ["--stream", "--one-pass"], ["--no-stream"]])

@@ -12,14 +12,15 @@ from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
 from .._tools.text import printable
-from ..models.base import BoundModel, Level, Predicts
+from ..models.base import BASELINE, DISPERSION, BoundModel, Level, Predicts
 from ..models.free_baselines import (
     FreeBaselineGaussian,
     FreeBaselineMeanGaussian,
     FreeBaselineRandomDeviations,
 )
 from ..models.gaussian import MomentModel
-from ..models.invariance_test import Tolerance
+from ..models.invariance_test import Difference, Tolerance, deviance_difference, deviance_test, without_spread
+from ..models.regression import RegressionModel
 from ..moments.random_intercept import random_intercept
 from .heterogeneity import heterogeneity
 
@@ -106,8 +107,14 @@ def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Het
     supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
     if compared.n_environments < 2 or not mask.any() or not supported:
         return Heterogeneity(None, Grade.open, np.nan, np.nan, np.nan, np.nan, np.nan)
-    p_value, p_exact = (_p_of_effects(compared, chosen, each) for each in (tolerance, exactly(tolerance)))
-    difference, low, high = (float(values[0]) for values in compared.difference(chosen))
+    tolerances = tolerance, exactly(tolerance)
+    if isinstance(compared, RegressionModel) and DISPERSION in compared.compares:
+        p_values, found = _apart_from_dispersion(compared, mask, tolerances)
+    else:
+        p_values = [_p_of_effects(compared, chosen, each) for each in tolerances]
+        found = compared.difference(chosen)
+    p_value, p_exact = p_values
+    difference, low, high = (float(values[0]) for values in found)
     if p_value >= tolerance.level and high <= tolerance.rho:
         grade = Grade.alike
     elif p_value >= tolerance.lowest_level and p_exact >= min(FOUND, tolerance.level):
@@ -126,6 +133,20 @@ def _p_of_effects(model: BoundModel, chosen: Mask, tolerance: Tolerance) -> floa
     """Of common effects, without the test of the noise where a model has one of its own."""
     test = model.invariance_test(chosen, tolerance)
     return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
+
+
+def _apart_from_dispersion(
+    model: RegressionModel, mask: Mask, tolerances: tuple[Tolerance, ...]
+) -> tuple[list[float], Difference]:
+    """p-values of common effects, and how different they are: the likelihood ratio compares dispersions, too."""
+    q, expected, degrees = (np.array([value]) for value in model.spread_of_slopes(mask))
+    signal = model.signal_of(model.gain_many(mask[None]))
+    p_values = []
+    for tolerance in tolerances:
+        allowed = tolerance.noncentrality(signal, model.n_informative)
+        tails = deviance_test(q, expected, degrees, allowed) if degrees[0] > 0.0 else np.ones(1)
+        p_values.append(float(without_spread(tails, tolerance)[0]))
+    return p_values, deviance_difference(q, expected, degrees, signal, True)
 
 
 def baseline_of(
@@ -160,8 +181,14 @@ def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
     if degrees <= 0.0 or log_ratios[0] == -np.inf:
         return 1.0 if degrees <= 0.0 else 0.0
     expected = -2.0 * float(nulls[0].expected[0] - nulls[1].expected[0])
+    saved = log_ratios[1] - log_ratios[0]
+    if isinstance(full, RegressionModel) and isinstance(free, RegressionModel) and DISPERSION not in full.compares:
+        # What inflates fits of small environments, and shrinks them, is no part of the pooled fits.
+        expected = degrees
+        plain = 0.0 if BASELINE in full.compares else free.plain_maximum(mask) - full.plain_maximum(mask)
+        saved = plain if np.isfinite(plain) and plain > 0.0 else saved
     unit = expected / degrees if np.isfinite(expected) and expected > 0.0 else 1.0
-    return float(chi2.sf(max(2.0 * (log_ratios[1] - log_ratios[0]), 0.0) / unit, degrees))
+    return float(chi2.sf(max(2.0 * saved, 0.0) / unit, degrees))
 
 
 def _spread_of_baselines(full: BoundModel, free: Any, mask: Mask) -> float:

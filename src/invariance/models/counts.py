@@ -36,6 +36,7 @@ class CountRegression(Regression):
 
     kind: ClassVar[str] = "count"
     link: ClassVar[str] = "log"
+    inflation: ClassVar[float] = 0.0
     takes: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def check(self, data: MultiEnvironmentData) -> None:

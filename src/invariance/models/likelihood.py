@@ -165,7 +165,7 @@ class LikelihoodRatioModel(BoundModel):
         fewest = common - np.maximum((environments - 1) * common - figures.degrees, 0.0)
         asked, share = np.flatnonzero(passed & (fewest > 0.0)), allowed * self.data.counts.min() / self.n_rows
         degrees = fewest[asked]
-        alone = deviance_test(-2.0 * figures.log_ratio[asked], degrees, degrees, share[asked])
+        alone = deviance_test(-2.0 * figures.log_ratio[asked], self.least_unit * degrees, degrees, share[asked])
         open_yet = passed.copy()
         open_yet[asked[sidak(np.tile(alone[:, None], environments)) >= enough]] = False
         each = self.each_p_values(masks, open_yet, allowed)
@@ -246,6 +246,9 @@ class LikelihoodRatioModel(BoundModel):
         e = int(np.argmin(self._room))
         place = f"environment {in_quotes(self.data.environments[e])}"
         return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
+
+    # Least that −2 log Λ of an environment against the rest is expected to be, in degrees of freedom
+    least_unit: float = 1.0
 
     def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
         """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ. counts

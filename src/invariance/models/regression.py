@@ -41,6 +41,7 @@ from .base import (
     of_interest,
     rows_for,
 )
+from .gaussian import held_features
 from .gaussian_fits import row_groups
 from .invariance_test import MARGIN, Tolerance, deviance_test, without_spread
 from .likelihood import Figures, LikelihoodRatioModel
@@ -308,6 +309,31 @@ class RegressionModel(LikelihoodRatioModel):
         same = self.free & (figures.degrees == 0.0) & ~np.isnan(log_ratio)
         return figures._replace(log_ratio=np.where(same, 0.0, log_ratio))
 
+    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
+        """With free baselines small environments inflate −2 log Λ, and their pseudo-data shrink it: of k slopes beside
+        b baselines in n rows that weigh m more each fit explains k·(1 + (k + b)/n)/(1 + mb/n), but for counts
+        k/(1 + mb/n), where many rows have k."""
+        null = super().null_of(figures, counts, others)
+        if not self.free:
+            return null
+        own = self.data.counts if counts is None else counts
+        n = np.append(own, self.data.n_rows).astype(float)
+        b = np.append(1.0 + np.broadcast_to(others, len(own)), self.n_environments)
+        k = figures.parameters - self.n_environments
+        # The slopes that an environment identifies, on average
+        slopes = np.column_stack([np.tile(((figures.degrees + k) / len(own))[:, None], len(own)), k])
+        inflated = n + self.specification.inflation * (slopes + b)
+        explained = slopes * inflated / (n + self.specification.pseudo_rows * b)
+        unit = np.divide(
+            explained[:, :-1].sum(axis=1) - explained[:, -1], null.degrees, np.ones(len(k)), where=null.degrees > 0.0
+        )
+        return null._replace(expected=null.expected * unit, variance=null.variance * unit**2)
+
+    @property
+    def least_unit(self) -> float:  # type: ignore[override]
+        shrunk = 2.0 * self.specification.pseudo_rows / float(self.data.counts.min())
+        return max(1.0 - shrunk, 0.0) if self.free else 1.0
+
     @cached_property
     def profiled(self) -> Integers:
         """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out, beside a level"""
@@ -410,6 +436,27 @@ class RegressionModel(LikelihoodRatioModel):
         values = self._errors(chosen, self._curvatures(chosen, scores.thetas[0])[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
 
+    def spread_of_slopes(self, mask: Mask) -> tuple[float, float, float]:
+        """Return Q = Σ(b_e − b)'V_e⁻¹(b_e − b) of the slopes b_e of a subset (p,) in each environment, with covariances
+        V_e and mean b by their inverses, its mean if they are the same, and its degrees of freedom: of k slopes in n
+        rows the mean is n/(n − k − 3) times these, as with a scatter that is estimated in each environment."""
+        chosen = self.features.expand(mask)
+        k, thetas = int(chosen.sum()), self.scores(mask[None], READ).thetas[0]
+        own = slice(self.n_always, self.n_always + k)
+        covariances = self._curvatures(chosen, thetas)[0][:-1, own, own]
+        # Per unit of scaled columns, which are the same in all environments
+        ratio = self._scale[-1, chosen] / self._scale[:-1, chosen]
+        precisions = np.linalg.pinv(covariances * ratio[:, :, None] * ratio[:, None], hermitian=True)
+        slopes = thetas[:-1, own] * ratio
+        weighted = np.einsum("eab,eb->ea", precisions, slopes)
+        total = precisions.sum(axis=0)
+        around = slopes - np.linalg.pinv(total, hermitian=True) @ weighted.sum(axis=0)
+        ranks = np.linalg.matrix_rank(np.concatenate([precisions, total[None]]), hermitian=True)
+        q = float(np.einsum("ea,eab,eb->", around, precisions, around))
+        degrees = float(ranks[:-1].sum() - ranks[-1])
+        left = np.maximum(self.data.counts - ranks[:-1] - 3.0, 1.0)
+        return q, degrees * float(np.mean(self.data.counts / left)), degrees
+
     def estimates(self, subset: Subset) -> Estimates:
         """Without pseudo-data, unless features separate the outcome of an environment, or of all rows."""
         mask = as_mask(subset, self.feature_names)
@@ -424,6 +471,11 @@ class RegressionModel(LikelihoodRatioModel):
         values = np.where(known, np.where(infinite, instead[0], values), penalised.values)
         errors = np.where(known, np.where(infinite, instead[1], errors), penalised.errors)
         return Estimates(values, errors, penalised.freedom, infinite, np.append(alike, False))
+
+    def plain_maximum(self, mask: Mask) -> float:
+        """Return the pooled log-likelihood of a subset (p,) without pseudo-data; NaN if the fit comes to no end."""
+        held = held_features(mask[None])
+        return float(self._without_pseudo_data(held).scores(mask[None][:, held]).pooled[0])
 
     def _without_pseudo_data(self, mask: Mask) -> RegressionModel:
         """Return the model of the columns of a subset (p,) alone, at the same level, whose fits may have no maximum."""
@@ -538,6 +590,7 @@ class Regression(ABC):
     takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
     about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes
     two_values: ClassVar[bool] = False  # whether features may separate the outcome
+    inflation: ClassVar[float] = 1.0  # by small environments of −2 log Λ with free baselines, in parameters per row
 
     def __post_init__(self) -> None:
         check_number(self, "pseudo_rows", "number of rows")

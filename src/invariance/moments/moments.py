@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .second_pass import SecondPassResult
 
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
+_OF_NAMES = ("groups", "encoding", "constants", "dummies")
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
 _EPSILON = float(np.finfo(float).eps)
@@ -217,6 +218,7 @@ class Moments:
     second : what a second pass over the rows found; see `rows` of `BIP.fit`
     kind : of the outcome, where its values were looked at one by one
     weights : what rows counted as, by a column that is read again with them
+    dummies : columns known to hold 0 and 1 only, of moments within environments, which do not show it
     """
 
     columns: tuple[str, ...]
@@ -237,6 +239,7 @@ class Moments:
     second: SecondPassResult | None = None
     kind: OutcomeKind | None = None
     weights: Weights | None = None
+    dummies: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return in_short(self)
@@ -334,6 +337,8 @@ class Moments:
 
     def _zero_or_one(self, columns: NDArray[np.intp]) -> bool:
         """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as much as such do."""
+        if self.dummies.issuperset(self.columns[j] for j in columns):
+            return True
         means, squares = self.means[:, columns], np.einsum("gjj->gj", self.scatter[:-1])[:, columns]
         inside = (self.minimum[:, columns] >= 0.0) & (self.maximum[:, columns] <= 1.0)
         most = self.counts[:, None] * means * (1.0 - means)
@@ -645,8 +650,12 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
 def with_equal_means(moments: Moments) -> Moments:
     """As if all environments had the same means: of rows that are centred within environments."""
     varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
+    features, columns = moments.features, moments.feature_columns
+    several = np.split(columns, features.starts[1:-1]) if features.grouped else []
+    dummies = (moments.columns[j] for own in several if len(own) > 1 and moments._zero_or_one(own) for j in own)
     return replace(
         moments,
+        dummies=frozenset(dummies),
         centre=zero,
         rest=zero,
         minimum=np.where(varies, moments.minimum, 0.0),
@@ -659,7 +668,7 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
     """Two environments: the one at place e, and the rows of all others together."""
     others = reduce(merged, (moments.part(other) for other in range(moments.n_environments) if other != e))
     labels, parts = (moments.environments[e], None), (moments.part(e), others)
-    described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
+    described = {name: getattr(moments, name) for name in _OF_NAMES}
     return assembled(moments.columns, moments.outcome, labels, parts, **described)
 
 
@@ -668,7 +677,7 @@ def rest_moments(moments: Moments) -> Moments:
     parts = [moments.part(e) for e in range(moments.n_environments)]
     before, after = list(accumulate(parts[:-1], merged)), list(accumulate(parts[:0:-1], merged))[::-1]
     inner = (merged(before[e - 1], after[e]) for e in range(1, len(parts) - 1))
-    described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
+    described = {name: getattr(moments, name) for name in _OF_NAMES}
     rests = after[0], *inner, before[-1]
     return assembled(moments.columns, moments.outcome, moments.environments, rests, **described)
 
