@@ -18,7 +18,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from _harness import header
-from replication.genes_methods import GENE_METHODS, NO_EFFECT, VALIDATED, Split, Training, training_data
+from replication.genes_methods import GENE_METHODS, VALIDATED, Split, Training, training_data
 from replication.knockouts import Deletions
 from replication.yeast import load_yeast, load_yeast_panels
 
@@ -29,112 +29,120 @@ METHODS = {
     "EILLS-screen": "γ=25",
     "Lasso": "5 folds",
 }
-KINDS = ("wild types", "non-responsive")
+KINDS = ("wild types", "non-responsive", "as few")
 BLOCKS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """The strains of the genes of a panel, with each kind of environment one; the same genes are in the same block."""
+class Kinds:
+    """The genes of a panel with each kind of environment one: its wild types, all non-responsive strains, and so few of
+    these that a fit sees as many as wild types. Environment two is the responsive strains, the same ones held out."""
 
-    splits: tuple[Split, Split]
+    splits: tuple[Split, ...]
 
     @classmethod
-    def of(cls, panel: Deletions, strains: Deletions, seed: int) -> Pair:
+    def of(cls, panel: Deletions, strains: Deletions, seed: int) -> Kinds:
         columns = [strains.place[gene] for gene in panel.genes]
-        wild = panel.wild_type
-        quiet = strains.observational
-        values = strains.values[:, columns]
-        deleted = np.array(strains.deleted, dtype=object)
-        names = np.array(strains.samples, dtype=object)
-        stand_in = Deletions(values, panel.genes, strains.samples, strains.deleted, quiet)
-        rows = np.vstack([panel.values[wild], values[~quiet]])
-        samples = (*np.array(panel.samples)[wild], *names[~quiet])
-        published = Deletions(rows, panel.genes, samples, (*[None] * int(wild.sum()), *deleted[~quiet]))
-        split = Split.of(stand_in, BLOCKS, np.random.default_rng(seed))
-        of_wild_types = np.full(int(wild.sum()), -1)
-        return cls((Split(published, np.concatenate([of_wild_types, split.block[~quiet]])), split))
+        rng = np.random.default_rng(seed)
+        quiet, wild = strains.observational, panel.wild_type
+        stand_in = Deletions(strains.values[:, columns], panel.genes, strains.samples, strains.deleted, quiet)
+        whole = Split.of(stand_in, BLOCKS, rng)
+        n_few = round(wild.sum() * BLOCKS / (BLOCKS - 1))
+        few = np.sort([*np.flatnonzero(~quiet), *rng.choice(np.flatnonzero(quiet), n_few, replace=False)])
+        fewer = _rows(stand_in, few)
+        responsive = _rows(stand_in, np.flatnonzero(~quiet))
+        published = Deletions(
+            np.vstack([panel.values[wild], responsive.values]),
+            panel.genes,
+            (*np.array(panel.samples)[wild], *responsive.samples),
+            (*[None] * int(wild.sum()), *responsive.deleted),
+        )
+        of_wild_types = np.concatenate([np.full(wild.sum(), -1), whole.block[~quiet]])
+        return cls((Split(published, of_wild_types), whole, Split(fewer, whole.block[few])))
 
-    def pairs(self) -> pd.DataFrame:
-        """Verdicts on each deletion of a responsive strain and each gene of the panel, by each kind"""
-        first, second = self.splits
-        lines = []
-        for gene in first.effects.deleted:
-            for target in first.deletions.genes:
-                if gene != target:
-                    lines.append([split.effects.verdict(gene, target) for split in (first, second)])
+    def verdicts(self) -> pd.DataFrame:
+        """One row for each responsive strain of a gene of the panel and each other gene, one column for each kind"""
+        first = self.splits[0]
+        genes = first.deletions.genes
+        lines = [
+            [split.effects.verdict(gene, target) for split in self.splits]
+            for gene in first.effects.deleted
+            if gene in genes
+            for target in genes
+            if target != gene
+        ]
         return pd.DataFrame(lines, columns=list(KINDS))
 
-    def widths(self) -> np.ndarray:
-        """(genes,) width of the band of non-responsive strains over that of wild types, median over folds"""
-        each = []
-        for fold in range(BLOCKS):
-            low, high = zip(*(split.effects.bands[fold] for split in self.splits), strict=True)
-            each.append((high[1] - low[1]) / (high[0] - low[0]))
-        return np.median(each, axis=0)
+    def widths(self) -> pd.DataFrame:
+        """(genes, kinds) width between the quantiles over that of wild types, median over folds"""
+        each = [
+            np.median([np.subtract(*split.effects.bands[fold][::-1]) for fold in range(BLOCKS)], axis=0)
+            for split in self.splits
+        ]
+        return pd.DataFrame({kind: width / each[0] for kind, width in zip(KINDS, each, strict=True)})
 
     def predictions(self, target: str, seed: int) -> pd.DataFrame:
-        """Of each method and fold: genes that are predicted, and of those held out the verdicts of both kinds"""
+        """Of each fold, method and kind: genes predicted, in common with wild types, checked and validated, by the
+        quantiles of that kind"""
         lines = []
         for fold in range(BLOCKS):
-            found = []
-            for split in self.splits:
+            found: dict[str, set[str]] = {}
+            for kind, split in zip(KINDS, self.splits, strict=True):
                 data = training_data(split.deletions, target, split.training(target, fold))
-                training, of_methods = Training(data, seed, 0), {}
+                training = Training(data, seed, 0)
                 for name, setting in METHODS.items():
                     method = GENE_METHODS[name]
                     chosen = method.answer(training).value.selected[method.settings.index(setting)]
-                    of_methods[name] = {gene for gene, flag in zip(data.feature_names, chosen, strict=True) if flag}
-                found.append(of_methods)
-            for name in METHODS:
-                line = {"method": name, "both": len(found[0][name] & found[1][name])}
-                for kind, split, of_methods in zip(KINDS, self.splits, found, strict=True):
-                    told = [
-                        split.effects.verdict(gene, target) for gene in of_methods[name] if self._held_out(gene, fold)
-                    ]
-                    line[kind] = len(of_methods[name])
-                    line[f"{kind}: checked"] = sum(verdict in (VALIDATED, NO_EFFECT) for verdict in told)
-                    line[f"{kind}: validated"] = told.count(VALIDATED)
-                lines.append(line)
+                    genes = {gene for gene, flag in zip(data.feature_names, chosen, strict=True) if flag}
+                    held_out = [gene for gene in genes if self.splits[0].fold_of(gene) == fold]
+                    told = [split.effects.verdict(gene, target) for gene in held_out]
+                    found.setdefault(name, genes)  # of wild types, the first kind
+                    line = {"method": name, "environment one": kind, "predicted": len(genes)}
+                    line |= {"as with wild types": len(genes & found[name]), "checked": len(told)}
+                    lines.append(line | {"validated": told.count(VALIDATED)})
         return pd.DataFrame(lines)
 
-    def _held_out(self, gene: str, fold: int) -> bool:
-        """Whether the fit of a fold has not seen the deletion, which is of a responsive strain"""
-        return self.splits[0].fold_of(gene) == fold
+
+def _rows(samples: Deletions, rows: np.ndarray) -> Deletions:
+    deleted = tuple(samples.deleted[row] for row in rows)
+    names = tuple(samples.samples[row] for row in rows)
+    quiet = None if samples.non_responsive is None else samples.non_responsive[rows]
+    return Deletions(samples.values[rows], samples.genes, names, deleted, quiet)
 
 
 def one_panel(
     panel: Deletions, strains: Deletions, targets: int, seed: int
-) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame]:
-    pair = Pair.of(panel, strains, seed)
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    kinds = Kinds.of(panel, strains, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [pair.predictions(target, seed) for target in panel.genes[:targets]]
-    return pair.pairs(), pair.widths(), pd.concat(found)
+        found = [kinds.predictions(target, seed) for target in panel.genes[:targets]]
+    return kinds.verdicts(), kinds.widths(), pd.concat(found)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--panels", required=True, help="folder of panels_nodes.npz")
     parser.add_argument("--deletions", required=True, help="folder of deletions.npz")
-    parser.add_argument("--targets", type=int, default=2, help="targets of each panel")
+    parser.add_argument("--targets", type=int, default=1, help="targets of each panel")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     header("Environment one of the yeast study: wild types or non-responsive strains")
     strains, panels = load_yeast(given.deletions), load_yeast_panels(given.panels)
     work = (delayed(one_panel)(panel, strains, given.targets, given.seed) for panel in panels)
-    verdicts, widths, predictions = zip(*Parallel(given.jobs)(work), strict=True)
+    verdicts, widths, predictions = map(pd.concat, zip(*Parallel(given.jobs)(work), strict=True))
     genes = {gene for panel in panels for gene in panel.genes}
-    width = np.concatenate(widths)
-    print(f"{len(genes)} genes in {len(panels)} panels; {given.targets} targets of each, {BLOCKS} folds, one seed")
-    quartiles = np.quantile(width, [0.25, 0.5, 0.75])
-    print("width of 1%-99%, non-responsive over wild types, quartiles:", " ".join(f"{q:.2f}" for q in quartiles))
-    table = pd.concat(verdicts)
-    moved = table == VALIDATED
-    print(f"pairs: {len(table):,}; an effect by " + ", ".join(f"{kind} {moved[kind].mean():.3f}" for kind in KINDS))
-    both = (moved[KINDS[0]] & moved[KINDS[1]]).mean()
-    agree = (table[KINDS[0]] == table[KINDS[1]]).mean()
-    print(f"by both {both:.3f}; the same verdict {agree:.3f}")
-    total = pd.concat(predictions).groupby("method", sort=False).sum()
-    print(total.to_string())
+    print(f"{len(genes)} genes in {len(panels)} panels; targets of each: {given.targets}; {BLOCKS} folds, one seed")
+    print("\nwidth from the 1% to the 99% quantile, over that of wild types: quartiles over genes")
+    print(widths.quantile([0.25, 0.5, 0.75]).round(2).to_string())
+    moved = verdicts == VALIDATED
+    print(
+        f"\n{len(verdicts):,} pairs of a responsive strain and a gene of its panel: share with an effect, and with the"
+    )
+    print("same verdict as by wild types; of effects by wild types, the share that is one by this kind, too")
+    for kind in KINDS:
+        same, kept = (moved[kind] == moved[KINDS[0]]).mean(), moved.loc[moved[KINDS[0]], kind].mean()
+        print(f"  {kind:16} {moved[kind].mean():.3f} {same:.3f} {kept:.3f}")
+    print()
+    print(predictions.groupby(["method", "environment one"], sort=False).sum().to_string())
