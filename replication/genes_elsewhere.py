@@ -261,5 +261,6 @@ def in_words(table: pd.DataFrame) -> list[str]:
         )
         silent = [name for name in lines["method"].unique() if name not in set(best["method"])]
         rest = f" Not shown to be above it: {', '.join(silent)}." if silent else ""
-        said.append(f"Checked on {source}, precision of leading edges over chance: {listed}.{rest}")
+        counted = f"{len(above)} of {len(lines)} intervals are above 1"
+        said.append(f"Checked on {source}, precision of leading edges over chance ({counted}): {listed}.{rest}")
     return said

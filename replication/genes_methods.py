@@ -457,6 +457,7 @@ def samples_of(
     if simulated is not None:
         from .knockouts import knockouts
 
+        _check_wild_types("a simulated network", observational)
         deletions = max(round(simulated * DELETIONS / GENES), 1)
         return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
     from .yeast import PANELS, load_yeast, load_yeast_panels
@@ -464,8 +465,14 @@ def samples_of(
     assert data is not None
     path = Path(data).expanduser()
     if path.name == PANELS or (path / PANELS).exists():
+        _check_wild_types(PANELS, observational)
         return load_yeast_panels(path)
     return (load_yeast(path, observational=observational),)
+
+
+def _check_wild_types(source: str, observational: str | None) -> None:
+    if observational not in (None, "wild-types"):
+        raise SettingError(f"{source} has wild types as environment one: leave observational={observational!r} out.")
 
 
 @lru_cache(maxsize=1)

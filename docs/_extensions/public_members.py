@@ -29,6 +29,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "EnvironmentSelector": ("score", "transform", "get_feature_names_out"),
     "SavedModel": (*_PREDICTS[1:], "predict_interval", *_TIMES, "summary", "plot"),
     "Comparison": ("table", "selected", "errors", "plot", "save_plot", "to_json"),
+    "EdgePage": ("plot", "save_plot"),
     "MethodResult": ("evidence", "status", "mean_error"),
     "MultiEnvironmentData": (
         *("from_table", "from_arrays", "to_frame", "choosing", "counts", "rows", "outcome_kind", "losses"),

@@ -41,6 +41,7 @@ if _typing.TYPE_CHECKING:
     from .priors import BetaBinomialPrior as BetaBinomialPrior
     from .priors import InclusionPrior as InclusionPrior
     from .priors import UniformPrior as UniformPrior
+    from .sweeps.edge_page import edges_of as edges_of
     from .sweeps.edges import edges as edges
     from .sweeps.store import read_sweep as read_sweep
     from .sweeps.sweep import sweep as sweep
@@ -52,6 +53,7 @@ _NAMES = {
     "sweeps.sweep": ("sweep",),
     "sweeps.store": ("read_sweep",),
     "sweeps.edges": ("edges",),
+    "sweeps.edge_page": ("edges_of",),
     "data.multi_environment": ("MultiEnvironmentData",),
     "moments.moments": ("Moments",),
     "data.reading": ("read_table",),

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from cli_runner import fails, run
-from invariance import BIP, BetaBinomialPrior, edges, read_sweep, sweep
+from invariance import BIP, BetaBinomialPrior, edges, edges_of, read_sweep, sweep
 from invariance.posterior.summary import display_width
 
 pytestmark = pytest.mark.usefixtures("brief")
@@ -187,6 +187,23 @@ def test_edges_of_a_folder(example: Path) -> None:
     pd.testing.assert_frame_equal(found, edges(read_sweep("out"), 0.2), check_dtype=False)
     for row in found.itertuples():
         assert re.search(rf"^  blood_pressure  {row.feature} +{row.p_edge:.2g} +1\.000$", said, re.MULTILINE)
+
+
+def test_the_pairs_of_one_column(example: Path) -> None:
+    swept("--outcomes", "blood_pressure")
+    verdicts = pd.DataFrame({"outcome": ["blood_pressure"], "feature": ["salt"], "trial": ["no effect"]})
+    verdicts.to_csv("verdicts.csv", index=False)
+    assert "add --of COL" in fails("edges", "out", "--plot", "page.png")
+    asked = ["--of", "salt", "--checks", "verdicts.csv", "--csv", "page.csv", "--plot", "page"]
+    said = run("edges", "out", *asked).stdout
+    assert "no effect" in said
+    assert "Saved the picture" in said
+    page = edges_of(read_sweep("out"), "salt", checks=verdicts)
+    pd.testing.assert_frame_equal(pd.read_csv("page.csv"), page.table, check_dtype=False)
+    assert Path("page.png").read_bytes().startswith(b"\x89PNG")
+    content = json.loads(run("edges", "out", "--of", "salt", "--json", "-").stdout)
+    assert (content["of"], [pair["feature"] for pair in content["edges"]]) == ("salt", ["salt"])
+    assert content["edges"][0]["p_edge"] == pytest.approx(page.table["p_edge"][0])
 
 
 def test_hints_on_perturbed_columns_work_as_typed(example: Path) -> None:

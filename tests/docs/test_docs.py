@@ -100,6 +100,8 @@ def run_page(page: Path, monkeypatch: pytest.MonkeyPatch, here: tuple[str, str] 
     with_stand_ins(page, monkeypatch)
     names, printed = {"__name__": page.stem}, ""
     for kind, text in steps(page):
+        if "deletions.npz" in text and not Path("deletions.npz").exists():
+            return names  # the rest of the page reads it
         if kind == "python":
             run_examples(text, page, names)
         elif kind == "plain" and here is not None:
@@ -136,6 +138,9 @@ def with_stand_ins(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if not (SHARED / file).is_file():
             pytest.skip(f"{file} is not at hand")
         shutil.copy(SHARED / file, ".")
+    if page.name == "perturbations.md":  # which says what to do without them
+        for file in (SHARED / "yeast_deletions").glob("*.npz"):
+            Path(file.name).symlink_to(file)
     asked = {extra for names in ASKED.findall(page.read_text(encoding="utf-8")) for extra in names.split(",")}
     hidden = {package for package, extras in BROUGHT_BY.items() if asked.isdisjoint(extras)}
     usual = builtins.__import__

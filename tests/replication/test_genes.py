@@ -520,6 +520,47 @@ def test_the_papers_entries_stand_beside_ours(on) -> None:
     assert not [column for column in elsewhere if "paper" in column]
 
 
+def test_causes_count_if_a_fit_held_out_their_deletion(on, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fewer folds a cause whose deletion every fit has seen can neither be found nor missed."""
+    monkeypatch.setattr(genes, "PAPER_PREDICTIONS", {"g2": ("g1", "", "g1"), "g1": ("g0", "", "")})
+    study = on(regulated(), methods=("Lasso",), replicates=1)
+    split = study.split(0, 0)
+    own = {gene: split.fold_of(gene) for gene in ("g0", "g1")}
+    rows = [("g2", fold, "g1 g5") for fold in range(5)] + [
+        ("g1", fold, "g0" * (fold != own["g0"])) for fold in range(5)
+    ]
+    results = pd.DataFrame(rows, columns=["target", "fold", "genes"])
+    results = results.assign(panel=0, replicate=0, method="Lasso", setting="5 folds")
+    (line,) = genes.causes_tables(study, results)[0].frame.to_dict("records")
+    assert (line["causes found"], line["of targets"]) == ("1 of 2", "g2")  # g0 only by fits that have seen its deletion
+    assert own["g0"] != own["g1"]
+    (line,) = genes.causes_tables(study, results[results["fold"] == own["g1"]])[0].frame.to_dict("records")
+    assert line["causes found"] == "1 of 1"
+    assert genes.causes_tables(study, results[results["target"] == "g2"]) == []
+    said = genes._against_the_paper(replace(study, folds=1), results)
+    assert said[0] == "1 of 5 blocks are held out: genes that were deleted in the others are never listed."
+    assert said[1] == "The deletions say of 2 of the 2 genes in the paper's table what the paper says."
+
+
+def test_the_paper_is_compared_whichever_methods_there_are(on, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genes, "PAPER_PREDICTIONS", {"g2": ("g1", "g1", "")})
+    study = on(regulated(), methods=("ICP-screen",), replicates=1)
+    results = pd.DataFrame([("g2", fold, "g1") for fold in range(5)], columns=["target", "fold", "genes"])
+    results = results.assign(panel=0, replicate=0, method="ICP-screen", setting="α=0.01")
+    said = genes._agreement_in_words(study, results)
+    assert said[0] == "ICP-screen on the paper's targets: 1 genes in the paper, 1 here, 1 in both."
+    assert "1 of the 1 genes" in said[1]
+
+
+def test_sources_with_wild_types_take_no_other_environment_one(tmp_path: Path) -> None:
+    """Nothing that was asked for is ignored."""
+    with pytest.raises(SettingError, match="a simulated network has wild types"):
+        make_study("genes", simulated=60, observational="non-responsive")
+    (tmp_path / "panels_nodes.npz").touch()
+    with pytest.raises(SettingError, match=r"panels_nodes\.npz has wild types"):
+        make_study("genes", data=str(tmp_path), observational="non-responsive")
+
+
 def test_the_papers_table_is_whole() -> None:
     entries = [genes.published(t, c) for t in genes_methods.PAPER_PREDICTIONS for c in genes_methods.PAPER_COLUMNS]
     verdicts = [verdict for entry in entries for _, verdict in entry]

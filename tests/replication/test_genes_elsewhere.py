@@ -164,5 +164,6 @@ def test_a_null_is_called_one(low: float, null: bool) -> None:
     (said,) = genes_elsewhere.in_words(table)
     assert ("null result" in said) == null
     assert ("Lasso 1.50 (1.10 to 2.00, 50 edges)" in said) != null
+    assert ("(1 of 2 intervals are above 1)" in said) != null
     assert ("Not shown to be above it: Marginal" in said) != null
     assert genes_elsewhere.in_columns(table)["over chance (95%)"][0] == f"1.50 ({low:.2f} to 2.00)"

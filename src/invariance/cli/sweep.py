@@ -93,8 +93,13 @@ def edges(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep.", show_default=False)],
     *,
     fdr: Annotated[float, option("RATE", "Most outcomes with a false edge among those with edges.", True)] = 0.1,
-    csv: Annotated[Path | None, option("CSV", "Save all edges as a table.")] = None,
-    json: Annotated[Path | None, json_option("all edges")] = None,
+    of: Annotated[str | None, option("COL", "Show all pairs of one column, with p-values.", False)] = None,
+    checks: Annotated[
+        Path | None, option("CSV", "Verdicts to show beside them, by outcome and feature.", False)
+    ] = None,
+    plot: Annotated[Path | None, option("FILE", "Save the picture of these pairs.", False)] = None,
+    csv: Annotated[Path | None, option("CSV", "Save all edges, or these pairs, as a table.")] = None,
+    json: Annotated[Path | None, json_option("all edges, or these pairs")] = None,
     speech: SpeechOptions,
 ) -> None:
     """List the direct causes that a sweep found, with control of false ones.
@@ -102,21 +107,32 @@ def edges(
     A feature is one where no subset without it is invariant.
     """
     with messages(speech, json):
+        if of is None and (checks is not None or plot is not None):
+            raise typer.BadParameter("--checks and --plot are for the pairs of one column: add --of COL.")
         from .._tools.json import written
         from .._tools.sections import as_text
+        from ..data.reading import read_table
         from ..sweeps import edges as found_by
+        from ..sweeps.edge_page import edges_of
         from ..sweeps.store import read_sweep
         from .outputs import Files, checked_outputs, deliver
 
-        outputs, table = checked_outputs({"csv": csv, "json": json}, None), read_sweep(folder)
-        found = found_by.edges(table, fdr)
-        text = as_text(found_by.edges_sections(table, found, fdr))
+        outputs, table = checked_outputs({"csv": csv, "json": json, "plot": plot}, checks), read_sweep(folder)
         content = {"format": "invariance.edges/1", "fdr": fdr, "n_outcomes": table["outcome"].nunique()}
-        files: Files = {
-            "csv": ("the edges", lambda path: found.to_csv(path, index=False)),
-            "json": ("the edges", partial(written, content | {"edges": found.to_dict("records")})),
+        if of is None:
+            found = found_by.edges(table, fdr)
+            text, what = as_text(found_by.edges_sections(table, found, fdr)), "the edges"
+            files: Files = {}
+        else:
+            page = edges_of(table, of, fdr, None if checks is None else read_table(checks))
+            found, text, what = page.table, str(page), "the pairs"
+            content["of"] = of
+            files = {"plot": ("the picture", page.save_plot)}
+        tables: Files = {
+            "csv": (what, lambda path: found.to_csv(path, index=False)),
+            "json": (what, partial(written, content | {"edges": found.to_dict("records")})),
         }
-        deliver(text, outputs, files)
+        deliver(text, outputs, {**tables, **files})
 
 
 def _read(named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasured: bool) -> SweepData:

@@ -1,0 +1,185 @@
+"""One column among the edges of a sweep: its features, and the outcomes that it is a feature of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .._tools.plotting import CHOSEN, PLAIN, Size, axes_for, plain_ticks, save_drawing, tidy, title
+from .._tools.sections import Rendered, Section
+from .._tools.text import name_labels
+from ..data.checks import nearest, quoted
+from ..exceptions import DataError
+from .edges import CONDITIONS, edges
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAIR = ["outcome", "feature"]
+_OWN = (*PAIR, "inclusion", "p_edge", "selected", "edge")
+MAX_SHOWN = 10  # of the features of a column, and of its outcomes
+_NAME_WIDTH = 26
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EdgePage(Rendered):
+    """Features of one column and outcomes that it is a feature of, in a sweep.
+
+    Attributes
+    ----------
+    name : the column
+    fdr : the rate at which `edges` was asked
+    table : outcome, feature, inclusion, p_edge, selected, edge (whether `edges` lists the pair), and what was passed as
+        checks; first the pairs with the column as the outcome, by inclusion, then those with it as a feature, by p_edge
+    """
+
+    name: str
+    fdr: float
+    table: pd.DataFrame
+
+    @property
+    def sections(self) -> Iterator[Section]:
+        for other, heading in (("feature", "Features of"), ("outcome", "Outcomes with the feature")):
+            rows = self._pairs(other)
+            shown = rows[:MAX_SHOWN]
+            if len(shown):
+                columns = ["inclusion", "p_edge", "edge", *(name for name in self._checks if rows[name].notna().any())]
+                labels = name_labels(shown[other].tolist(), _NAME_WIDTH)
+                shown = shown.assign(inclusion=shown["inclusion"].map("{:.3f}".format))
+                cells = [[_cell(value) for value in row] for row in shown[columns].itertuples(index=False)]
+                table = ((other, *columns), *((label, *row) for label, row in zip(labels, cells, strict=True)))
+                more = (f"… {len(rows) - len(shown):,} more",) if len(rows) > len(shown) else ()
+                n_edges = int(rows["edge"].sum())
+                counted = f"{heading} {self.name}: {len(rows):,} pairs, {n_edges:,} of them edges"
+                yield Section(counted, table=tuple(map(tuple, table)), notes=more)
+        control = f"Edges are those of the whole sweep with at most {100.0 * self.fdr:g}% of outcomes wrong, if"
+        yield Section("What is controlled", (control,), notes=CONDITIONS)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw inclusion probabilities of the leading pairs, with p_edge and checks beside each."""
+        ax = axes_for(ax, self._plot_size)
+        rows = self._drawn
+        pairs = zip(rows["feature"], rows["outcome"], strict=True)
+        names = name_labels([f"{feature} → {outcome}" for feature, outcome in pairs], 2 * _NAME_WIDTH)
+        places = list(range(len(rows)))
+        colors = [CHOSEN if edge else PLAIN for edge in rows["edge"]]
+        ax.barh(places, rows["inclusion"], height=0.6, color=colors, zorder=2)
+        ax.set_yticks(places, names)
+        ax.set_ylim(max(len(rows), 3) - 0.4, -0.6)
+        ax.set_xlim(0.0, 1.0)
+        ax.set_xlabel("inclusion probability")
+        tidy(ax)
+        beside = ax.secondary_yaxis("right")
+        beside.set_yticks(places, self._beside(rows), fontsize="small")
+        beside.tick_params(length=0)
+        beside.spines[:].set_visible(False)
+        plain_ticks(ax)
+        title(ax, f"Pairs with {self.name} (orange: edges, at most {100.0 * self.fdr:g}% of outcomes wrong)")
+        return ax
+
+    def save_plot(self, path: str | Path) -> Path:
+        """Write the picture to a file whose ending gives the format (png if there is none)."""
+        return save_drawing(self.plot, self._plot_size, path)
+
+    @property
+    def _plot_size(self) -> Size:
+        return 9.0, 1.4 + 0.3 * max(len(self._drawn), 3)
+
+    @property
+    def _drawn(self) -> pd.DataFrame:
+        return pd.concat([self._pairs(other)[:MAX_SHOWN] for other in ("feature", "outcome")])
+
+    def _pairs(self, other: str) -> pd.DataFrame:
+        """Rows in which the column is the outcome (other="feature") or the feature."""
+        own = "outcome" if other == "feature" else "feature"
+        return self.table[self.table[own] == self.name]
+
+    @property
+    def _checks(self) -> list[str]:
+        return [str(name) for name in self.table if name not in _OWN]
+
+    def _beside(self, rows: pd.DataFrame) -> list[str]:
+        texts = []
+        for row in rows.to_dict("records"):
+            parts = [("p", row["p_edge"]), *((name, row[name]) for name in self._checks)]
+            texts.append("; ".join(f"{name}: {_cell(value)}" for name, value in parts if not pd.isna(value)))
+        return texts
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return "" if pd.isna(value) else f"{value:.2g}"
+    return "" if pd.isna(value) else str(value)
+
+
+def edges_of(sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFrame | None = None) -> EdgePage:
+    """Show the features of one column and the outcomes that it is a feature of, beside verdicts from elsewhere.
+
+    Parameters
+    ----------
+    sweep : DataFrame
+        As `invariance.sweep` and `read_sweep` return it.
+    name : str
+        A column: a target, a regulator, or both.
+    fdr : float, default=0.1
+        As in `edges`, which decides over all outcomes of the sweep which pairs are edges.
+    checks : DataFrame, optional
+        Columns outcome and feature, each pair once, and any others: what held-out data or other laboratories say.
+
+    Returns
+    -------
+    EdgePage
+        Prints as two tables; `plot` draws them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from invariance import edges_of, sweep
+    >>> from invariance.datasets import make_example
+    >>> found = sweep(make_example(), outcomes=["blood_pressure"])
+    >>> trial = pd.DataFrame({"outcome": ["blood_pressure"], "feature": ["salt"], "trial": ["no effect"]})
+    >>> page = edges_of(found, "blood_pressure", checks=trial)
+    >>> page.table.loc[page.table.edge, "feature"].sort_values().tolist()
+    ['age', 'exercise', 'smoking']
+    """
+    listed = edges(sweep, fdr)[PAIR].assign(edge=True)
+    rows = sweep[(sweep["outcome"] == name) | (sweep["feature"] == name)]
+    if rows["feature"].isna().any():
+        raise DataError(f"the sweep could not fit {name!r}: {rows['verdict'].iloc[0]}")
+    if rows.empty:
+        names = list(dict.fromkeys([*sweep["outcome"], *sweep["feature"].dropna()]))
+        raise DataError(f"{name!r} is in no pair of the sweep; {nearest(name, names, 'names')}")
+    table = rows[[*PAIR, "inclusion", "p_edge", "selected"]].merge(listed, "left", on=PAIR)
+    table["edge"] = table["edge"].notna()
+    if checks is not None:
+        table = table.merge(_checked(checks, table), "left", on=PAIR)
+    into = table[table["outcome"] == name].sort_values("inclusion", ascending=False, kind="stable")
+    out_of = table[table["outcome"] != name].sort_values(
+        ["p_edge", "inclusion"], ascending=[True, False], kind="stable"
+    )
+    return EdgePage(name, fdr, pd.concat([into, out_of], ignore_index=True))
+
+
+def _checked(checks: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Return verdicts that can be joined to the pairs, each pair once."""
+    if not isinstance(checks, pd.DataFrame) or not {*PAIR} <= {*checks.columns}:
+        raise DataError("checks need the columns 'outcome' and 'feature', and one for each verdict.")
+    taken = [column for column in checks if column in table and column not in PAIR]
+    if taken:
+        raise DataError(f"checks have columns of the sweep's own: {quoted(taken)}. Rename them.")
+    twice = checks[checks.duplicated(PAIR)]
+    if len(twice):
+        outcome, feature = twice[PAIR].iloc[0]
+        raise DataError(
+            f"checks have {len(twice):,} pairs twice, first {feature!r} → {outcome!r}: keep one row a pair."
+        )
+    return checks
+
+
+__all__ = ["EdgePage", "edges_of"]
