@@ -12,13 +12,24 @@ from invariance.exceptions import SettingError
 from invariance.simulation import p10
 
 from .heterogeneity import mu_min
-from .methods import METHODS, TimedScreening, fit_and_score, rate
+from .methods import (
+    METHODS,
+    PENALTIES,
+    SCREENED,
+    SCREENS,
+    TimedScreening,
+    fit_and_score,
+    rate,
+    two_starts,
+    variational_rows,
+)
 from .runs import (
     Cell,
     Picture,
     Row,
     Study,
     Table,
+    check_methods,
     grid,
     mean_band,
     numbered_axis,
@@ -100,16 +111,18 @@ def posterior_figure(
 _PRESETS = {"p10": p10, "p450": p450}
 _METHODS = {
     "p10": (
-        *("Oracle", "BIP", "BIP-predictive", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
-        *("ICP", "EILLS", "Hidden-ICP", "Regression"),
+        *("Oracle", "BIP", "BIP-predictive", "BIP-tempering", "BIP-VI", "BIP-VI-two-starts"),
+        *("ICP", "EILLS", "Hidden-ICP", "Hidden-ICP (intercept)", "Regression"),
     ),
-    "p450": (
-        *("Oracle", "BIP-tempering", "BIP-tempering-predictive", "BIP-VI", "BIP-VI-published"),
-        *("BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
-    ),
+    "p450": ("Oracle", "BIP-tempering", "BIP-tempering-predictive", "BIP-VI", "Regression"),
 }
+# Probability that a coefficient of an intervened feature is drawn anew. The supplement's list calls p_change, which is
+# from 0.1 to 0.3, this probability; its prose says that such a coefficient is kept with probability p_change.
+REDRAWN = {"list": (0.1, 0.3), "prose": (0.7, 0.9)}
 # Subsets of up to 450 features are too many for μ_min.
 _WITH_MU_MIN = ("p10",)
+# With ten features all subsets are in a table, and a start costs next to nothing.
+_SHARING_STARTS = ("p450",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +131,18 @@ class Comparison(Study):
 
     strengths : fraction of features that every environment after the first intervenes on; `replicates` data sets each
     methods : names out of replication.methods.METHODS
+    p_change : of REDRAWN, the reading of this parameter of the simulator
     """
 
     choice: ClassVar[frozenset[str]] = Study.choice | {"sizes", "environments", "strengths"}
+    options: ClassVar[tuple[str, ...]] = (*Study.options, "p_change", "methods")
 
     preset: str
     sizes: tuple[int, ...]
     environments: tuple[int, ...]
     methods: tuple[str, ...]
     strengths: tuple[float, ...] = (1 / 2, 2 / 3, 5 / 6, 1.0)
+    p_change: str = "list"
 
     @property
     def name(self) -> str:
@@ -140,17 +156,26 @@ class Comparison(Study):
         return grid(n=self.sizes, E=self.environments, strength=self.strengths)
 
     def replicate(self, cell: Cell, number: int) -> list[Row]:
-        """One row per method (see fit_and_score), with true_size, mu_min and screened_true (nan where not known)."""
+        """One row per method (see fit_and_score), with true_size, mu_min and screened_true (nan if not known)."""
         rng = self.rng(cell, number)
-        model = _PRESETS[self.preset](cell["E"], rng, strength=cell["strength"])
+        changes = {"strength": cell["strength"], "p_change": REDRAWN[self.p_change]}
+        model = _PRESETS[self.preset](cell["E"], rng, **changes)
         data = model.sample(cell["n"], rng)
-        shared = TimedScreening.of(data, self.methods)
+        shared = {screen: TimedScreening.of(data, self.methods, screen) for screen in SCREENS}
+        screens = {screen: one for screen, one in shared.items() if one is not None}
         about = {
             "true_size": int(model.truth.sum()),
             "mu_min": mu_min(model) if self.preset in _WITH_MU_MIN else float("nan"),
-            "screened_true": float("nan") if shared is None else float((shared.screening.kept & model.truth).sum()),
         }
-        return [fit_and_score(name, data, self.seed_of(cell, number, name), shared) | about for name in self.methods]
+        together = [name for name in self.methods if name.startswith("BIP-VI") and self.preset in _SHARING_STARTS]
+        done = variational_rows(data, together, self.seed_of(cell, number, "BIP-VI"), screens) if together else {}
+        rows = []
+        for name in self.methods:
+            one = screens.get(METHODS[name].screen or "standardised")
+            row = done.get(name) or fit_and_score(name, data, self.seed_of(cell, number, name), one)
+            kept = float("nan") if one is None else float((one.screening.kept & model.truth).sum())
+            rows.append(row | about | {"screened_true": kept})
+        return rows
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
         """One line per method, n and E, and n = "all": rates with Wilson intervals, outcomes, size, seconds."""
@@ -301,7 +326,11 @@ def _with_posterior(results: pd.DataFrame, methods: Iterable[str]) -> list[str]:
 
 def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
     preset = name.removeprefix("comparison-")
-    settings: dict[str, Any] = {"preset": preset, "scale": scale, "methods": _METHODS[preset]}
+    methods = _METHODS[preset]
+    if preset == "p450":
+        readings = changes.pop("screens", ("standardised", "raw")), changes.pop("penalties", ("below-worst",))
+        methods = (*methods[:-1], *_of_readings(*readings), methods[-1])
+    settings: dict[str, Any] = {"preset": preset, "scale": scale, "methods": methods}
     paper = scale == "paper"
     if preset == "p10":
         settings |= {"sizes": (50, 200, 500), "environments": (2, 3, 5, 10, 20), "replicates": 100 if paper else 12}
@@ -309,9 +338,20 @@ def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
         settings |= {"sizes": (50, 200, 500) if paper else (200,), "environments": (2, 5, 10, 20, 40)}
         settings |= {"replicates": 100 if paper else 3}
     if paper:  # without the sampler, which the paper does not have and which takes half of the time
-        settings["methods"] = tuple(name for name in _METHODS[preset] if "tempering" not in name)
+        settings["methods"] = tuple(name for name in methods if "tempering" not in name)
     settings |= changes
-    for method in settings["methods"]:
-        if method not in METHODS:
-            raise SettingError(f"no method is named {method!r}: use some of {', '.join(METHODS)}.")
+    check_methods(settings["methods"], METHODS)
+    if settings.get("p_change", "list") not in REDRAWN:
+        raise SettingError(f"p_change={settings['p_change']!r} is not known: use {' or '.join(REDRAWN)}.")
     return Comparison(**settings)
+
+
+def _of_readings(screens: Sequence[str], penalties: Sequence[str]) -> tuple[str, ...]:
+    """BIP-VI from two starts with each penalty and screen, and the screened methods with each screen."""
+    for given, known in ((screens, SCREENS), (penalties, PENALTIES)):
+        for name in given:
+            if name not in known:
+                raise SettingError(f"no reading is named {name!r}: use some of {', '.join(known)}.")
+    climbing = [two_starts(screen, penalty).name for penalty in penalties for screen in screens]
+    behind = [name if screen == "standardised" else f"{name} (raw)" for screen in screens for name in SCREENED]
+    return (*climbing, *behind)
