@@ -178,7 +178,7 @@ METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class TimedScreening:
-    """One screening that several methods share, and the seconds it took."""
+    """One screening that several methods share, and the seconds of the processor that it took."""
 
     screening: Screening
     seconds: float
@@ -188,9 +188,9 @@ class TimedScreening:
         """None if no method is behind this screen."""
         if not any(METHODS[name].screen == screen for name in methods):
             return None
-        started = time.perf_counter()
+        started = time.process_time()
         screening = LassoScreen(standardize=SCREENS[screen]).screen(data)
-        return cls(screening, time.perf_counter() - started)
+        return cls(screening, time.process_time() - started)
 
 
 class _Passed(Variational):
@@ -217,7 +217,7 @@ def variational_rows(
     rows = {}
     for name in names:
         screen, penalty = METHODS[name].screen, METHODS[name].penalty
-        started = time.perf_counter()
+        started = time.process_time()
         before = 0.0
         engine = Variational()
         if screen is not None and penalty is not None:
@@ -225,15 +225,15 @@ def variational_rows(
             object.__setattr__(engine, "kept", shared[screen].screening.kept)
             before = shared[screen].seconds
         ready = engine.prepare(space, RunOptions(rng=np.random.default_rng(seed), progress=False))
-        seconds = before + time.perf_counter() - started
+        seconds = before + time.process_time() - started
         fits = []
         for start, (logits, rng) in ready.starts.items():
             key = (start, penalty or "below-worst", *((screen or "search",) if start == "informative" else ()))
             if key not in climbed:
-                started = time.perf_counter()
+                started = time.process_time()
                 scorer = space.scorer(engine.memory, searching=False)
                 fit = measured(space, climb(space, logits, rng, engine), rng, engine.fresh, scorer)
-                climbed[key] = fit, time.perf_counter() - started
+                climbed[key] = fit, time.process_time() - started
             fits.append(climbed[key][0])
             seconds += climbed[key][1]
         best = max(fits, key=lambda fit: fit.elbo)
@@ -249,7 +249,7 @@ def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: Time
 
     method; outcome: "selected", "empty", "rejected" (ICP accepts no subset) or "failed" (it gave an error); exact,
     covered: bool; size: of the selected subset; precision, recall; posterior: at the truth, nan where the method has
-    none; seconds: of the fit, with the screening where there is one; note: the error.
+    none; seconds: of the processor for the fit, with the screening if there is one; note: the error.
     """
     model = METHODS[name].build(seed)
     truth = data.truth
@@ -258,14 +258,14 @@ def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: Time
     if isinstance(model, Screened) and shared is not None:
         model.set_params(screen=shared.screening)
         before = shared.seconds
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         selected, outcome, note = np.zeros_like(truth), "failed", str(error)
     else:
         selected, outcome, note = model.support_, _outcome(model), ""
-    seconds = before + time.perf_counter() - started
+    seconds = before + time.process_time() - started
     posterior = float("nan") if outcome == "failed" else _posterior_at(model, truth)
     return _row(name, outcome, selected, truth, posterior, seconds, note)
 
