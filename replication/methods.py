@@ -20,7 +20,7 @@ from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.decisions.pipeline import FitSettings
 from invariance.estimators.bip import BIP
 from invariance.estimators.selector import EnvironmentSelector
-from invariance.exceptions import EngineError
+from invariance.exceptions import EngineError, SettingError
 from invariance.inference.base import Engine, RunOptions
 from invariance.inference.mean_field import Ascent, FreeSpace, MeanField, climb, measured
 from invariance.inference.tempering import Tempering
@@ -142,7 +142,9 @@ def two_starts(screen: str = "raw", penalty: str = "below-worst") -> Method:
 
     def build(seed: int) -> EnvironmentSelector:
         lasso = "lasso" if SCREENS[screen] else "raw_lasso"
-        infeasible = -1.0 if penalty == "per-row" else "relative"
+        if penalty == "whole":
+            raise SettingError(f"{name} depends on the number of rows: it is a reading of comparison-p450 only.")
+        infeasible = PENALTIES[penalty](0)
         return _with_engine(seed, Variational.simulation(screen=lasso, infeasible=infeasible))
 
     return Method(name, build, SKY, dashes, screen, penalty)
@@ -154,7 +156,8 @@ _SCREENED = (
     _known("EILLS-screen", GREEN, progress=False),
     _known("Hidden-ICP-screen", PURPLE),
 )
-SCREENED = tuple(method.name for method in _SCREENED)
+_RAW = tuple(map(_raw, _SCREENED))
+SCREENED, RAW = (tuple(method.name for method in methods) for methods in (_SCREENED, _RAW))
 METHODS = {
     method.name: method
     for method in (
@@ -171,7 +174,7 @@ METHODS = {
         Method("Hidden-ICP (intercept)", lambda seed: KNOWN["Hidden-ICP"].build(intercept=True), PURPLE, ":"),
         _known("Regression", ORANGE),
         *_SCREENED,
-        *map(_raw, _SCREENED),
+        *_RAW,
     )
 }
 
