@@ -24,9 +24,18 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{given.name} needs --data PATH (the file of the yeast deletions) or --simulated GENES")
     if not on_genes and source:
         parser.error(f"{given.name} makes its own data: leave --{next(iter(source))} out")
-    for option in ("count", "device", "parts", "folds", "methods") if given.name != "genes" else ():
+    for option in ("count", "device", "folds") if given.name != "genes" else ():
         if getattr(given, option) is not None:
             parser.error(f"--{option} is for the study genes: leave it out for {given.name}")
+    compares = given.name.startswith("comparison")
+    for option in ("methods", "parts") if given.name != "genes" and not compares else ():
+        if getattr(given, option) is not None:
+            parser.error(f"--{option} is for genes and the comparisons: leave it out for {given.name}")
+    for option in ("screens", "penalties") if given.name != "comparison-p450" else ():
+        if getattr(given, option) is not None:
+            parser.error(f"--{option} is for comparison-p450: leave it out for {given.name}")
+    if given.p_change is not None and not compares:
+        parser.error(f"--p-change is for the comparisons: leave it out for {given.name}")
     for option in ("targets", "observational") if not on_genes else ():
         if getattr(given, option) is not None:
             parser.error(f"--{option} is for the studies of genes: leave it out for {given.name}")
@@ -39,7 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
     from .runs import cost_sentences, run_study
 
     chosen = {name: getattr(given, name) for name in ("replicates", "count", "targets", "folds", "observational")}
-    chosen["methods"] = None if given.methods is None else tuple(given.methods)
+    chosen["p_change"] = given.p_change
+    for name in ("methods", "screens", "penalties"):
+        value = getattr(given, name)
+        chosen[name] = None if value is None else tuple(value)
     changes = source | {"seed": given.seed} | {name: value for name, value in chosen.items() if value is not None}
     try:
         study = make_study(given.name, given.scale, **changes)
@@ -75,10 +87,22 @@ def study_parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", choices=COUNTS, help="genes: which deletions check a prediction (published: all)")
     parser.add_argument("--targets", type=_targets, metavar="WHICH", help="genes: a number, paper, drawn, or drawn:100")
     parser.add_argument("--folds", type=int, metavar="N", help="genes: how many of the five blocks are held out (all)")
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="genes: some of the methods (all)")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="genes, comparisons: some of the methods (all)")
+    readings = parser.add_argument_group("readings of the paper (comparison-p450, --p-change also comparison-p10)")
+    readings.add_argument(
+        "--screens", nargs="+", metavar="NAME", help="standardised, raw: what the Lasso screens (both)"
+    )
+    readings.add_argument(
+        "--penalties", nargs="+", metavar="NAME", help="below-worst, per-row, whole: infeasible draws (below-worst)"
+    )
+    readings.add_argument(
+        "--p-change", metavar="NAME", help="list: probability of a new coefficient; prose: of the old"
+    )
     parser.add_argument("--observational", metavar="WHICH", help="genes: environment one, wild-types or non-responsive")
     parser.add_argument("--device", metavar="cuda", help="genes: fit BIP-VI to all targets of a fold at once on it")
-    parser.add_argument("--parts", nargs="+", type=Path, metavar="DIR", help="genes: take over folders of some methods")
+    parser.add_argument(
+        "--parts", nargs="+", type=Path, metavar="DIR", help="genes, comparisons: take over folders of some methods"
+    )
     return parser
 
 

@@ -12,13 +12,25 @@ from invariance.exceptions import SettingError
 from invariance.simulation import p10
 
 from .heterogeneity import mu_min
-from .methods import METHODS, TimedScreening, fit_and_score, rate
+from .methods import (
+    METHODS,
+    PENALTIES,
+    RAW,
+    SCREENED,
+    SCREENS,
+    TimedScreening,
+    fit_and_score,
+    rate,
+    two_starts,
+    variational_rows,
+)
 from .runs import (
     Cell,
     Picture,
     Row,
     Study,
     Table,
+    check_methods,
     grid,
     mean_band,
     numbered_axis,
@@ -47,30 +59,39 @@ def rates_figure(table: pd.DataFrame, methods: Sequence[str], environments: Sequ
     return figure
 
 
-def rates_by_size(
-    table: pd.DataFrame, methods: Sequence[str], environments: Sequence[int], sizes: Sequence[int]
-) -> Figure:
-    """One column of two panels for each n; table has one line per method, E and n (text)."""
-    figure, axes = panels(2, len(sizes), 3.2 * len(sizes) + 0.4, 6.0, sharex=True, sharey=True)
-    for column, n in enumerate(sizes):
+Column = tuple[str, pd.DataFrame, Sequence[str]]  # title, table and methods of a column of panels
+
+
+def rates_in_columns(columns: Sequence[Column], environments: Sequence[int], dashed: bool = True) -> Figure:
+    """Exact discovery above coverage in each column; the legend is that of the last one."""
+    figure, axes = panels(2, len(columns), 3.2 * len(columns) + 0.4, 6.0, sharex=True, sharey=True)
+    for column, (title, table, methods) in enumerate(columns):
         for row, (kind, label) in enumerate(_KINDS):
             ax = axes[row, column]
-            _rates(ax, table[table["n"] == str(n)], kind, methods, environments)
+            _rates(ax, table, kind, methods, environments, dashed)
             if row == 0:
-                ax.set_title(f"n = {n}", fontsize="medium")
+                ax.set_title(title, fontsize="medium")
                 ax.set_xlabel("")
             if column == 0:
                 ax.set_ylabel(label)
-    shared_legend(figure, axes[0, 0], (len(methods) + 1) // 2)
+    shared_legend(figure, axes[0, -1], (len(columns[-1][2]) + 1) // 2)
     return figure
 
 
-def _rates(ax: Axes, table: pd.DataFrame, kind: str, methods: Sequence[str], environments: Sequence[int]) -> None:
+def _rates(
+    ax: Axes,
+    table: pd.DataFrame,
+    kind: str,
+    methods: Sequence[str],
+    environments: Sequence[int],
+    dashed: bool = True,
+) -> None:
     lines = []
     for name in methods:
         rows = table[table["method"] == name].set_index("E").loc[list(environments)]
         bands = list(zip(rows[kind], rows[f"{kind}_low"], rows[f"{kind}_high"], strict=True))
-        lines.append((name, METHODS[name].color, METHODS[name].dashes, bands))
+        dashes = METHODS[name].dashes if dashed or name == "Oracle" else "-"
+        lines.append((name, METHODS[name].color, dashes, bands))
     whiskered_lines(ax, environments, lines)
     numbered_axis(ax, environments, "environments, E")
     ax.set_ylim(-0.03, 1.04)
@@ -100,16 +121,18 @@ def posterior_figure(
 _PRESETS = {"p10": p10, "p450": p450}
 _METHODS = {
     "p10": (
-        *("Oracle", "BIP", "BIP-predictive", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
-        *("ICP", "EILLS", "Hidden-ICP", "Regression"),
+        *("Oracle", "BIP", "BIP-predictive", "BIP-tempering", "BIP-VI", "BIP-VI-two-starts"),
+        *("ICP", "EILLS", "Hidden-ICP", "Hidden-ICP (intercept)", "Regression"),
     ),
-    "p450": (
-        *("Oracle", "BIP-tempering", "BIP-tempering-predictive", "BIP-VI", "BIP-VI-published"),
-        *("BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
-    ),
+    "p450": ("Oracle", "BIP-tempering", "BIP-tempering-predictive", "BIP-VI", "Regression"),
 }
+# Probability that a coefficient of an intervened feature is drawn anew. The supplement's list calls p_change, which is
+# from 0.1 to 0.3, this probability; its prose says that such a coefficient is kept with probability p_change.
+REDRAWN = {"list": (0.1, 0.3), "prose": (0.7, 0.9)}
 # Subsets of up to 450 features are too many for μ_min.
 _WITH_MU_MIN = ("p10",)
+# With ten features all subsets are in a table, and a start costs next to nothing.
+_SHARING_STARTS = ("p450",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +141,18 @@ class Comparison(Study):
 
     strengths : fraction of features that every environment after the first intervenes on; `replicates` data sets each
     methods : names out of replication.methods.METHODS
+    p_change : of REDRAWN, the reading of this parameter of the simulator
     """
 
     choice: ClassVar[frozenset[str]] = Study.choice | {"sizes", "environments", "strengths"}
+    options: ClassVar[tuple[str, ...]] = (*Study.options, "p_change", "methods")
 
     preset: str
     sizes: tuple[int, ...]
     environments: tuple[int, ...]
     methods: tuple[str, ...]
     strengths: tuple[float, ...] = (1 / 2, 2 / 3, 5 / 6, 1.0)
+    p_change: str = "list"
 
     @property
     def name(self) -> str:
@@ -140,17 +166,26 @@ class Comparison(Study):
         return grid(n=self.sizes, E=self.environments, strength=self.strengths)
 
     def replicate(self, cell: Cell, number: int) -> list[Row]:
-        """One row per method (see fit_and_score), with true_size, mu_min and screened_true (nan where not known)."""
+        """One row per method (see fit_and_score), with true_size, mu_min and screened_true (nan if not known)."""
         rng = self.rng(cell, number)
-        model = _PRESETS[self.preset](cell["E"], rng, strength=cell["strength"])
+        changes = {"strength": cell["strength"], "p_change": REDRAWN[self.p_change]}
+        model = _PRESETS[self.preset](cell["E"], rng, **changes)
         data = model.sample(cell["n"], rng)
-        shared = TimedScreening.of(data, self.methods)
+        shared = {screen: TimedScreening.of(data, self.methods, screen) for screen in SCREENS}
+        screens = {screen: one for screen, one in shared.items() if one is not None}
         about = {
             "true_size": int(model.truth.sum()),
             "mu_min": mu_min(model) if self.preset in _WITH_MU_MIN else float("nan"),
-            "screened_true": float("nan") if shared is None else float((shared.screening.kept & model.truth).sum()),
         }
-        return [fit_and_score(name, data, self.seed_of(cell, number, name), shared) | about for name in self.methods]
+        together = [name for name in self.methods if name.startswith("BIP-VI") and self.preset in _SHARING_STARTS]
+        done = variational_rows(data, together, self.seed_of(cell, number, "BIP-VI"), screens) if together else {}
+        rows = []
+        for name in self.methods:
+            one = screens.get(METHODS[name].screen or "standardised")
+            row = done.get(name) or fit_and_score(name, data, self.seed_of(cell, number, name), one)
+            kept = float("nan") if one is None else float((one.screening.kept & model.truth).sum())
+            rows.append(row | about | {"screened_true": kept})
+        return rows
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
         """One line per method, n and E, and n = "all": rates with Wilson intervals, outcomes, size, seconds."""
@@ -188,19 +223,25 @@ class Comparison(Study):
 
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
         table = self.table(results)
-        drawn = [
-            Picture(
-                "rates",
-                "Exact discovery rate and coverage, over all n and strengths; whiskers are 95% Wilson intervals.",
-                rates_figure(table[table["n"] == "all"], self.methods, self.environments),
-            )
-        ]
+        over_all = table[table["n"] == "all"]
+        raw = [name for name in self.methods if _reads_raw(name)]
+        others = [name for name in self.methods if name not in raw and METHODS[name].penalty is None]
+        caption = "Exact discovery rate and coverage, over all n and strengths; whiskers are 95% Wilson intervals."
+        if raw and self.preset == "p450":
+            caption += " Left: Lasso on features as they are, BIP-VI from two starts. Right: Lasso on standardised"
+            caption += " features, BIP-VI with a searched start. Colours are those of the methods on the right."
+            beside = [name for name in ("Oracle", "Regression") if name in self.methods]
+            readings = [("features as they are", over_all, [*beside, *raw]), ("standardised", over_all, others)]
+            drawn = [Picture("rates", caption, rates_in_columns(readings, self.environments, dashed=False))]
+        else:
+            others = list(self.methods)
+            drawn = [Picture("rates", caption, rates_figure(over_all, others, self.environments))]
         if len(self.sizes) > 1:
             caption = "The same for each number n of rows per environment."
-            drawn.append(
-                Picture("rates-by-n", caption, rates_by_size(table, self.methods, self.environments, self.sizes))
-            )
-        engines = _with_posterior(results, self.methods)
+            by_size = [(f"n = {n}", table[table["n"] == str(n)], others) for n in self.sizes]
+            drawn.append(Picture("rates-by-n", caption, rates_in_columns(by_size, self.environments)))
+        known = _with_posterior(results, self.methods)
+        engines = [name for name in known if name not in SCREENED + RAW] or known
         if engines:
             caption = (
                 "Mean posterior probability of the true subset by strength, over all n; whiskers are 95% intervals."
@@ -247,10 +288,13 @@ class Comparison(Study):
                 f"The truth is not the only invariant subset (μ_min = 0) in a share of the models: {known}. No data "
                 "can tell the subsets apart there."
             )
-        if once["screened_true"].notna().any():
-            kept = (once["screened_true"] == once["true_size"]).groupby(once["E"]).mean()
-            known = ", ".join(f"{share:.2f} at E={e}" for e, share in kept.items())
-            said.append(f"The screen keeps all true features in a share of the data sets: {known}.")
+        for screen in SCREENS:
+            behind = [name for name in self.methods if METHODS[name].screen == screen]
+            rows = results[results["method"].isin(behind[:1])]
+            if rows["screened_true"].notna().any():
+                kept = (rows["screened_true"] == rows["true_size"]).groupby(rows["E"]).mean()
+                known = ", ".join(f"{share:.2f} at E={e}" for e, share in kept.items())
+                said.append(f"The {screen} screen keeps all true features in a share of the data sets: {known}.")
         return said
 
     def _posteriors_in_words(self, results: pd.DataFrame) -> list[str]:
@@ -301,7 +345,11 @@ def _with_posterior(results: pd.DataFrame, methods: Iterable[str]) -> list[str]:
 
 def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
     preset = name.removeprefix("comparison-")
-    settings: dict[str, Any] = {"preset": preset, "scale": scale, "methods": _METHODS[preset]}
+    methods = _METHODS[preset]
+    if preset == "p450":
+        readings = changes.pop("screens", ("standardised", "raw")), changes.pop("penalties", ("below-worst",))
+        methods = (*methods[:-1], *_of_readings(*readings), methods[-1])
+    settings: dict[str, Any] = {"preset": preset, "scale": scale, "methods": methods}
     paper = scale == "paper"
     if preset == "p10":
         settings |= {"sizes": (50, 200, 500), "environments": (2, 3, 5, 10, 20), "replicates": 100 if paper else 12}
@@ -309,9 +357,25 @@ def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
         settings |= {"sizes": (50, 200, 500) if paper else (200,), "environments": (2, 5, 10, 20, 40)}
         settings |= {"replicates": 100 if paper else 3}
     if paper:  # without the sampler, which the paper does not have and which takes half of the time
-        settings["methods"] = tuple(name for name in _METHODS[preset] if "tempering" not in name)
+        settings["methods"] = tuple(name for name in methods if "tempering" not in name)
     settings |= changes
-    for method in settings["methods"]:
-        if method not in METHODS:
-            raise SettingError(f"no method is named {method!r}: use some of {', '.join(METHODS)}.")
+    check_methods(settings["methods"], METHODS)
+    if settings.get("p_change", "list") not in REDRAWN:
+        raise SettingError(f"p_change={settings['p_change']!r} is not known: use {' or '.join(REDRAWN)}.")
     return Comparison(**settings)
+
+
+def _of_readings(screens: Sequence[str], penalties: Sequence[str]) -> tuple[str, ...]:
+    """BIP-VI from two starts with each penalty and screen, and the screened methods with each screen."""
+    for given, known in ((screens, SCREENS), (penalties, PENALTIES)):
+        for name in given:
+            if name not in known:
+                raise SettingError(f"no reading is named {name!r}: use some of {', '.join(known)}.")
+    climbing = [two_starts(screen, penalty).name for penalty in penalties for screen in screens]
+    behind = [name for screen in screens for name in (SCREENED if screen == "standardised" else RAW)]
+    return (*climbing, *behind)
+
+
+def _reads_raw(name: str) -> bool:
+    """Whether a method belongs to the reading that gives the pattern of the paper's figure."""
+    return METHODS[name].screen == "raw" and METHODS[name].penalty in (None, "below-worst")

@@ -529,7 +529,9 @@ def _settings(run: StudyRun) -> str:
     for option in study.options:
         value = getattr(study, option)
         if value != getattr(usual, option):
-            command += f" --{option} {shlex.join(map(str, value)) if isinstance(value, tuple) else value}"
+            command += (
+                f" --{option.replace('_', '-')} {shlex.join(map(str, value)) if isinstance(value, tuple) else value}"
+            )
     settings = {name: value for name, value in study.settings().items() if name != "scale"}
     lines = [f"`{command}` ({len(study.cells())} cells of {study.replicates:,} replicates)", ""]
     lines += [f"- {name}: {_listed(value)}" for name, value in settings.items()]

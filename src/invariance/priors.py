@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._tools.arrays import Floats, Integers, Mask
-from .data.checks import nearest, quoted, warn
+from .data.checks import answers_papers_words, nearest, quoted, warn
 from .data.features import as_masks
 from .exceptions import SettingError
 from .kernels.subset_sums import (
@@ -264,6 +264,7 @@ class Prior(ABC):
         return self
 
 
+@answers_papers_words
 @dataclass(frozen=True)
 class UniformPrior(Prior):
     """Every subset of at most `max_size` features is equally probable (None: no limit)."""
@@ -274,6 +275,7 @@ class UniformPrior(Prior):
         return "uniform over subsets"
 
 
+@answers_papers_words
 @dataclass(frozen=True)
 class BetaBinomialPrior(Prior):
     """A common inclusion probability drawn from Beta(a, b): p(z) = B(a + |z|, b + p - |z|) / B(a, b).
@@ -303,6 +305,7 @@ class BetaBinomialPrior(Prior):
         return np.asarray(rising_a + rising_b[::-1] - total)
 
 
+@answers_papers_words
 @dataclass(frozen=True)
 class InclusionPrior(Prior):
     """Features enter independently, each with its own probability; 0 never and 1 always.

@@ -22,6 +22,8 @@ def test_every_rule_has_a_name() -> None:
     kinds = {"predictive": BestCompatible, "mode": Mode, "threshold": Threshold, "median": Median}
     assert {name: type(as_rule(name)) for name in RULES} == kinds
     assert as_rule("threshold") == Threshold(0.5)
+    for text in ("threshold(0.9)", "Threshold( threshold = .9 )"):
+        assert as_rule(text) == Threshold(0.9)
     given = Threshold(0.9)
     assert as_rule(given) is given
 
@@ -29,7 +31,9 @@ def test_every_rule_has_a_name() -> None:
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: as_rule("best"), "best"),
+        (lambda: as_rule("best"), r"best.*'threshold\(0\.9\)'"),
+        (lambda: as_rule("threshold(t)"), r"threshold\(t\)"),
+        (lambda: as_rule("threshold(1.5)"), r"threshold=1\.5"),
         (lambda: Threshold(1.5), r"threshold=1\.5"),
         (lambda: BIP(select=Threshold).fit(EXAMPLE), "select='predictive'"),
         (lambda: BIP(select=None).fit(EXAMPLE), "select=None"),
@@ -45,6 +49,16 @@ def test_a_rule_may_be_given_to_the_estimator() -> None:
     assert model.support_.tolist() == (model.posterior_.inclusion >= 1e-11).tolist()
     assert model.selected_features_ == ("age", "pulse", "exercise", "smoking")
     assert clone(model).get_params()["select"] == Threshold(1e-11)
+
+
+@pytest.mark.parametrize("select", ["mode", "threshold(0.9)", "predictive"])
+def test_inclusion_probabilities_are_those_of_the_posterior_that_selects(select: str) -> None:
+    model = BIP(select=select).fit(EXAMPLE)
+    posterior = model.predictive_ if select == "predictive" else model.posterior_
+    assert posterior is not None
+    np.testing.assert_array_equal(model.inclusion_probabilities_, posterior.inclusion_probabilities)
+    if select == "threshold(0.9)":
+        assert model.support_.tolist() == (model.inclusion_probabilities_ >= 0.9).tolist()
 
 
 @pytest.mark.parametrize("engine", ["exact", "tempering"])

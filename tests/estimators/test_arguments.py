@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, BIPClassifier, BIPSurvival, Columns, MultiEnvironmentData
+from invariance import BIP, BetaBinomialPrior, BIPClassifier, BIPSurvival, Columns, MultiEnvironmentData, UniformPrior
 from invariance.baselines import ICP
 from invariance.exceptions import DataError, SettingError
 from invariance.sweeps.data import read_sweep_data
@@ -94,6 +95,29 @@ def test_groups_are_called_environments(model: Any) -> None:
         model.fit(X, given["time"], groups=given["environments"])
     with pytest.raises(TypeError, match="'offset': leave it out"):
         model.fit(X, given["time"], environments=given["environments"], offset=np.ones(N))
+
+
+@pytest.mark.parametrize(
+    ("make", "typed"),
+    [
+        (lambda: BIP(p_max=20), r"prior=UniformPrior\(max_size=20\)"),  # type: ignore[call-arg]
+        (lambda: UniformPrior(p_max=20), r"max_size="),  # type: ignore[call-arg]
+        (lambda: BetaBinomialPrior(p_max=20), r"max_size="),  # type: ignore[call-arg]
+        (lambda: BIP(threshold=0.9), r"select='threshold\(0\.9\)'"),  # type: ignore[call-arg]
+        (lambda: BIP(alpha=0.05), r"ICP\(alpha=0\.05\)"),  # type: ignore[call-arg]
+        (lambda: BIPClassifier(gamma=36), r"EILLS\(gamma=36\)"),  # type: ignore[call-arg]
+    ],
+)
+def test_words_of_the_paper_are_answered(make: Callable[[], object], typed: str) -> None:
+    with pytest.raises(TypeError, match=typed):
+        make()
+
+
+@pytest.mark.parametrize(("name", "typed"), [("bip-vi", "engine='vi' or engine='vi-simulation'"), ("BIP", "'exact'")])
+def test_engines_as_the_paper_calls_them(name: str, typed: str) -> None:
+    X, given = rows()
+    with pytest.raises(SettingError, match=typed):
+        BIP(engine=name).fit(X, given["time"], environments=given["environments"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", [BIP(), ICP()])

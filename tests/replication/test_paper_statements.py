@@ -93,7 +93,7 @@ def test_two_modes_become_one(tmp_path: Path) -> None:
 
 def test_exact_discovery_with_twenty_environments(comparison: pd.DataFrame) -> None:
     exact = comparison[comparison["E"] == 20].groupby("method")["exact"].mean()
-    for name in ("Oracle", "BIP", "BIP-VI", "BIP-VI-published", "ICP", "EILLS"):
+    for name in ("Oracle", "BIP", "BIP-VI", "BIP-VI-two-starts", "ICP", "EILLS"):
         # Full scale: 0.97 or more.
         assert exact[name] > 0.9, name
     # Full scale: 0.11 and 0.002.
@@ -103,7 +103,7 @@ def test_exact_discovery_with_twenty_environments(comparison: pd.DataFrame) -> N
 
 def test_exact_discovery_rises_with_environments(comparison: pd.DataFrame) -> None:
     exact = means_by(comparison, "exact", ["method"], "E")
-    for name in ("BIP", "BIP-VI", "BIP-VI-published", "ICP", "EILLS"):
+    for name in ("BIP", "BIP-VI", "BIP-VI-two-starts", "ICP", "EILLS"):
         # From two to twenty environments: at least 0.48 at full scale.
         assert exact.loc[name, 20] - exact.loc[name, 2] > 0.25, name
     # At E=5: Oracle 1.0, BIP 0.97 and BIP-VI 0.95 before ICP with 0.49 and EILLS with 0.33.

@@ -41,6 +41,7 @@ _COMPLETED = {
     "FAMILY": one_of(*FAMILIES),
     "PRIOR": one_of("uniform", "beta-binomial", "beta-binomial(1,3)", "inclusion(0.2)"),
     "ENGINE": one_of(*get_args(EngineName)),
+    "RULE": one_of(*get_args(RuleName), "threshold(0.9)"),
 }
 ENVIRONMENT = "--environment", "-e"
 
@@ -172,7 +173,7 @@ _ENGINE = (
     'quick. Or "tempering(chains=8)".'
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
-_SELECT = "predictive: the best invariant predictor; mode: the most probable subset; threshold or median: features."
+_SELECT = "predictive: best invariant predictor; mode: most probable subset; threshold or median: features."
 _DEVIATIONS = "Of coefficients: free, random (few rows each) or auto."
 _BASELINE = "Of environments: shared, free (compare effects only) or auto."
 _RHO = "Share of themselves by which coefficients may differ between environments."
@@ -190,10 +191,8 @@ class ModelOptions(SpeechOptions):
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
     chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
     steps: int | None = setting(None, "N", "Most steps of each chain.", "auto", rare=True, min=1)
-    select: RuleName = setting("predictive", "RULE", _SELECT, True, rare=True)
-    threshold: float | None = setting(
-        None, "P", "Inclusion probability for --select threshold.", "0.5", rare=True, min=0.0, max=1.0
-    )
+    select: str = setting("predictive", "RULE", _SELECT, True)
+    threshold: float | None = setting(None, "P", "Of inclusion, for --select threshold.", "0.5", min=0.0, max=1.0)
     tolerance: float | None = setting(None, "RHO", _RHO, "0.1")
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)

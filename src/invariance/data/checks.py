@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
 from .._tools.text import in_quotes
-from ..exceptions import DataError, DataWarning, NotInvariantWarning, SettingError, use
+from ..exceptions import DataError, DataWarning, NotInvariantWarning, SettingError, WrongTypeError, use
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
@@ -138,6 +138,38 @@ def did_you_mean(name: str, available: Sequence[str]) -> str:
     folded = {other.casefold(): other for other in reversed(available)}
     close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
+# The paper's words for settings of BIP and of priors, and what is typed here.
+PAPERS_WORDS = {
+    "p_max": "max_size= of a prior, prior=UniformPrior(max_size=20)",
+    "threshold": "select='threshold(0.9)'",
+    "alpha": "ICP(alpha=0.05): BIP tests at no level. For inclusion probabilities, select='threshold(0.9)'",
+    "gamma": "EILLS(gamma=36): BIP has no penalty",
+}
+
+
+def refuse_papers_words(where: str, given: Iterable[str]) -> None:
+    """Raise about arguments that have another name here than in the paper."""
+    for name in given:
+        if name in PAPERS_WORDS:
+            raise WrongTypeError(f"{where}() has no argument {name!r}: use {PAPERS_WORDS[name]}.")
+
+
+T = TypeVar("T")
+
+
+def answers_papers_words(kind: type[T]) -> type[T]:
+    """Let the constructor of a class name what to type for a word of the paper."""
+    init: Any = kind.__init__
+
+    @wraps(init)
+    def answering(self: Any, *settings: Any, **named: Any) -> None:
+        refuse_papers_words(kind.__name__, named)
+        init(self, *settings, **named)
+
+    setattr(kind, "__init__", answering)  # noqa: B010
+    return kind
 
 
 def nearest(name: str, available: Sequence[Hashable], what: str = "columns") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -84,12 +85,20 @@ RULES_IN_WORDS = {
 }
 
 
+# Its setting with or without the name
+_THRESHOLD = re.compile(r"threshold\s*\((?:\s*threshold\s*=)?\s*(\d*\.?\d+)\s*\)")
+
+
 def as_rule(select: str | Rule) -> Rule:
-    """The rule of this name, with its defaults, or the given one."""
+    """Return the rule of this name, with its defaults, that of a text such as "threshold(0.9)", or the given one."""
     if isinstance(select, str) and select in RULES:
         return RULES[select]()
+    call = _THRESHOLD.fullmatch(select.strip().lower()) if isinstance(select, str) else None
+    if call is not None:
+        return Threshold(float(call[1]))
     if isinstance(select, str | type) or not hasattr(select, "select"):
-        raise SettingError(f"select={select!r} is not a rule", *(use(select=name) for name in RULES))
+        known = (use(select=name) for name in (*RULES, "threshold(0.9)"))
+        raise SettingError(f"select={select!r} is not a rule", *known)
     return select
 
 

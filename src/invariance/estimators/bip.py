@@ -70,9 +70,9 @@ class BIP(IntervalRegressor):
     engine : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
     select : "predictive" selects the subset that predicts best among those compatible with invariance, "mode" the
-        most probable subset, "threshold" every feature whose inclusion probability is at least 0.5, "median" those
-        that are in most compatible subsets, weighted by how these predict; or a rule of `invariance.decisions` such
-        as Threshold(0.8)
+        most probable subset (as in the paper), "threshold" every feature whose inclusion probability is at least 0.5,
+        "threshold(0.9)" at least 0.9, "median" those that are in most compatible subsets, weighted by how these
+        predict; or a rule of `invariance.decisions` such as Threshold(0.9)
     tolerance : how different environments may be where a subset counts as compatible with invariance: a
         Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
     deviations : of coefficients between environments: "free", a fit of its own in each, for environments with more rows
@@ -102,8 +102,11 @@ class BIP(IntervalRegressor):
     decision_ : the Decision: a verdict, its reasons, and the role of each feature
     invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the tolerance. Where
         effects are the same and baselines differ it is False, and `decision_.heterogeneity.same` is True
-    inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
-        share theirs
+    inclusion_probabilities_ : (n_features_in_,) probabilities of the posterior by which the rule selects: posterior_
+        (the paper's marginal inclusion probabilities) for "mode" and "threshold"; predictive_ for "predictive" and
+        "median" (posterior_ if no subset is compatible). `posterior_.inclusion_probabilities` is the paper's for any
+        rule. Constant features have 0, and columns of a group share theirs
+    support_ : (n_features_in_,) selected features
     selected_features_ : names
     coef_ : of the selected features, one for each of columns_, the columns of X or, if these are levels, splines or
         grouped, what became of them; constant ones have 0. Of two classes they are log odds of the second one. They

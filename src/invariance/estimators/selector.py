@@ -19,7 +19,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import did_you_mean, nearest, quoted, warn, with_counts
+from ..data.checks import did_you_mean, nearest, quoted, refuse_papers_words, warn, with_counts
 from ..data.columns import (
     RawTable,
     aligned,
@@ -386,6 +386,8 @@ def explains_unknown(init: Callable[Concatenate[Any, _P], None]) -> Callable[Con
 
 def refuse_arguments(unknown: Iterable[str], where: str = "fit", known: Sequence[str] = ()) -> None:
     """Raise about arguments that `fit`, or the constructor of an estimator, does not have; known : those that it has"""
+    unknown = list(unknown)
+    refuse_papers_words(where, unknown)
     for name in unknown:
         instead = "pass environments=, one label per row" if name in _ENVIRONMENTS else "leave it out"
         if name in _CLUSTERS:

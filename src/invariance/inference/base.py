@@ -27,6 +27,8 @@ _CHEAP_STEPS = 2_000_000_000  # 28 features in five environments: about ten seco
 _LONG_STEPS = 4_500_000_000  # half a minute of one core
 # About as many as sampling scores, with the search for compatible subsets, if a flip takes as long as a score.
 _SAMPLED_SUBSETS = 1 << 18
+# Of what are engines here
+_PAPERS_NAMES = {"bip": ("exact",), "bip-exact": ("exact",), "bip-vi": ("vi", "vi-simulation")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +169,10 @@ def parse_engine(text: str) -> EngineName | Engine:
     """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()
+    if name in _PAPERS_NAMES:
+        raise SettingError(
+            f"engine={text!r} is the paper's name", *(use(engine=known) for known in _PAPERS_NAMES[name])
+        )
     if name not in ENGINES and (name != "auto" or settings):
         known = ", ".join(map(repr, ("auto", *ENGINES)))
         raise SettingError(f"engine={text!r} is not known: use {known} or an engine such as Enumeration().")

@@ -55,23 +55,38 @@ class Prepared(NamedTuple):
 class Variational:
     """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
 
-    The defaults are the paper's except for `screen`, `rest`, a third start and `infeasible`, where the published ones
-    stall; these are `Variational.simulation()` ("vi-simulation") and `Variational.genes()` ("vi-genes").
+    The defaults are the paper's except for `screen`, `rest`, a third start and `infeasible`, with which the published
+    ones stall; these are `Variational.simulation()` ("vi-simulation") and `Variational.genes()` ("vi-genes").
 
+    Parameters
+    ----------
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
     starts : the best ELBO of these wins: "uninformative" (`inclusion`, or min(0.9·max_size/p, 0.4), everywhere),
         "informative" (0.5 on the screened features and `rest` elsewhere, lowered where more than 0.9·max_size features
         would be expected; "auto" is 0.1, or less so that one outside the screen is) and "searched" (0.9 on the most
         probable subset that searches find)
-    screen : "search", the members of the most probable subsets that the searches find; "lasso", as published, needs the
-        rows and loses true features whose effect other features can stand in for; "raw_lasso": without standardising
+    screen : "search", the members of the most probable subsets that the searches find; "lasso", of standardised
+        features, needs the rows and loses true features whose effect other features can stand in for; "raw_lasso":
+        without standardising
     screened : number of features that pass the screen at most, if the best subset alone does not have more
     kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
     infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
     leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
     draws : number of draws that are reweighted to the posterior, and of those that look for what the result misses
     memory : how many scored subsets are remembered (rounded up to a power of two)
+
+    Notes
+    -----
+    In all settings, the published ones too, four things differ from the paper's text or go beyond it:
+
+    - q is restricted to the prior's support and normalised there: probabilities, the mode and the reported ELBO are of
+      the restricted q. The paper reports the product of Bernoulli distributions.
+    - The iterate is chosen among the `leading` ones by their noisy ELBO, less two standard errors, and the last one, by
+      an ELBO measured with `fresh` draws. The paper takes the iterate with the highest training ELBO.
+    - The objective is E_q[log Λ] − KL(q ‖ p), divided by the number of rows; the supplement prints a plus before KL.
+    - Plain gradient ascent without momentum. The call that the paper quotes for its learning rates also cycles a
+      momentum between 0.8 and 0.9 by default; its algorithm has none.
     """
 
     iterations: int = 2000
@@ -91,15 +106,24 @@ class Variational:
 
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
-        """The published settings of the simulation studies, whose prior is UniformPrior(max_size=20). Their `rest` of
-        0.1 is lowered with many features, as said above: to 0.0295 with 450."""
+        """The published settings of the simulation studies, whose prior is UniformPrior(max_size=20).
+
+        Their `rest` of 0.1 is lowered with many features, as said above: to 0.0295 with 450. Three settings are one of
+        several readings of the text: −1 for a draw outside the support is per row (`infeasible=-1 / n_rows`: of the
+        whole objective); the Lasso sees standardised features (`screen="raw_lasso"`: as they are); the lowest learning
+        rate is 1, as in the text, and 0.5 in the quoted call. With `infeasible="relative", screen="raw_lasso"` the
+        pattern of the paper's figure for 450 features appears. The notes of the class apply.
+        """
         starts = ("uninformative", "informative")
         published: dict[str, Any] = {"starts": starts, "screen": "lasso", "infeasible": -1.0, "rest": 0.1}
         return cls(**(published | changes))
 
     @classmethod
     def genes(cls, **changes: Any) -> Self:
-        """The published settings of the gene study; its prior is UniformPrior(max_size=200)."""
+        """The published settings of the gene study; its prior is UniformPrior(max_size=200).
+
+        −1 for a draw outside the support is per row, one of several readings. The notes of the class apply.
+        """
         schedule = Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True)
         published: dict[str, Any] = {"iterations": 10_000, "pairs": 10, "schedule": schedule, "infeasible": -1.0}
         published |= {"starts": ("uninformative",), "inclusion": 0.02, "kl_analytic_probability": 0.5}
