@@ -447,8 +447,8 @@ class Decision(Rendered):
     def baseline(self) -> BaselineDifference | None:
         """Whether baselines are the same, given those effects; None of models that cannot free them."""
         outcome_name = self.findings.posterior.outcome_name
-        predicts = None if self.predictions is None else self.predictions.outcome.predicts
-        return baseline_of(self.findings.judge.model, self.mask, outcome_name, predicts)
+        kind = None if self.predictions is None else self.predictions.outcome.kind
+        return baseline_of(self.findings.judge.model, self.mask, outcome_name, kind)
 
     @cached_property
     def shifted(self) -> tuple[str, ...]:
@@ -1055,7 +1055,7 @@ def _baseline_sentence(decision: Decision) -> str:
     """Whether baselines, and the noise, differ between environments."""
     found, said = decision.baseline, []
     if found is not None:
-        size = f"sd {found.sd:.2g} {printable(found.unit)}" if found.unit in BASELINE_UNITS.values() else ""
+        size = f"sd {found.sd:.2g} {printable(found.unit)}" if found.unit in BASELINE_UNITS else ""
         size = size or f"sd {found.sd:.2g} in units of {printable(found.unit)}"
         values = f"(p-value {format_small_p_value(found.p_value)}, {size} between environments)"
         tolerated = decision.level == Level.full

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
-from ..models.base import BoundModel, Level, Predicts
+from ..kinds import KINDS, OutcomeKind
+from ..models.base import BoundModel, Level
 from ..models.free_baselines import (
     FreeBaselineGaussian,
     FreeBaselineMeanGaussian,
@@ -26,12 +27,8 @@ from .heterogeneity import heterogeneity
 FOUND = 0.02
 # Significance level of the test of equal baselines.
 BASELINES_DIFFER = 0.05
-# Units of baselines, by the kind of outcome; those of numbers are in the outcome's own
-BASELINE_UNITS = {
-    Predicts.probability: "log odds",
-    Predicts.rate: "log rate",
-    Predicts.time: "log hazard",
-}
+# Units of baselines that are not the outcome's own
+BASELINE_UNITS = frozenset(kind.baseline_unit for kind in KINDS.values() if kind.baseline_unit)
 # {level: what may differ between environments there}
 LEFT_FREE: dict[str, str] = {Level.effects: "baselines", Level.effects_noise_free: "baselines and noise"}
 
@@ -120,7 +117,7 @@ def _p_of_effects(model: BoundModel, chosen: Mask, tolerance: Tolerance) -> floa
 
 
 def baseline_of(
-    model: BoundModel, mask: Mask, outcome_name: str, predicts: Predicts | None
+    model: BoundModel, mask: Mask, outcome_name: str, kind: OutcomeKind | None
 ) -> BaselineDifference | None:
     """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
     free = effects_model(model)
@@ -131,7 +128,7 @@ def baseline_of(
     if free.level is Level.full or free.n_environments < 2 or not free.log_ratio_many(mask[None])[0] > -np.inf:
         return None
     p_value = _p_of_baselines(full, free, mask)
-    unit = outcome_name if predicts is None else BASELINE_UNITS.get(predicts, outcome_name)
+    unit = outcome_name if kind is None else kind.baseline_unit or outcome_name
     return BaselineDifference(p_value >= BASELINES_DIFFER, p_value, _spread_of_baselines(full, free, mask), unit)
 
 

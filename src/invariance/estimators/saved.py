@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/7"
+FORMAT = "invariance.model/8"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
