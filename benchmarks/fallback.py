@@ -31,12 +31,11 @@ from joblib import Parallel, delayed
 from _harness import header, table
 from _real_sets import SETS
 from invariance import BIP, Columns, LinearGaussian, MultiEnvironmentData
-from invariance.baselines.base import predicts_for
+from invariance.baselines.base import kind_for
 from invariance.baselines.comparison import error_in
 from invariance.decisions.pipeline import Findings, FitSettings
 from invariance.decisions.rules import all_subsets, falls_back, least_risky
 from invariance.exceptions import InvarianceError
-from invariance.models.base import Predicts
 from invariance.simulation import flat, p10
 
 FRESH, MOVED_NOISE = 6, 2
@@ -214,7 +213,7 @@ def fold(name: str, environment: int) -> tuple[str, int, int, float, float] | No
     compatible or a rule cannot predict"""
     warnings.simplefilter("ignore")
     data = SETS[name].data
-    data = data.with_classes() if predicts_for(data) is Predicts.probability else data
+    data = data.with_classes() if kind_for(data).classifies else data
     frame = data.to_frame()
     others = data.choosing([label for e, label in enumerate(data.environments) if e != environment])
     sizes, errors = [], []

@@ -28,7 +28,7 @@ import numpy as np
 from _harness import header
 from _worlds import EFFECTS, SHIFT, effects_with, outcome
 from invariance import BIP, MultiEnvironmentData
-from invariance.models.base import predicts_of
+from invariance.models.base import kind_of
 from invariance.models.registry import as_family
 from invariance.prediction.choice import gate
 from invariance.prediction.everything import mean_deviance, regression_on, without
@@ -141,7 +141,7 @@ TRIED: dict[str, tuple[Statistic, float]] = {
 def costs(cell: Cell, found: np.ndarray, tried: str = "rule") -> tuple[float, float, float]:
     """Share of data sets (sets, 3, E + FRESH) in which the gate is open; mean log ratios of the rule's deviance in
     fresh environments to that of the selected features, and of all"""
-    n, predicts = cell.n_environments, predicts_of(as_family(KINDS[cell.kind][0]))
+    n, predicts = cell.n_environments, kind_of(as_family(KINDS[cell.kind][0]))
     if tried == "rule":
         ends = [gate(a / c, b / c, predicts) for a, b, c in found[:, :, :n]]
         is_open = np.array([ratio > threshold for ratio, threshold in ends])

@@ -38,15 +38,14 @@ from invariance import BIP, Columns, MultiEnvironmentData
 from invariance._tools.files import lock_folder
 from invariance._tools.parallel import run_tasks
 from invariance._tools.progress import ProgressBar
-from invariance.baselines.base import predicts_for
+from invariance.baselines.base import kind_for
 from invariance.baselines.comparison import error_in, named_methods
 from invariance.baselines.registry import METHODS, default_names
 from invariance.estimators.saved import fingerprint
 from invariance.exceptions import EngineError
-from invariance.models.base import Predicts
 from invariance.moments.least_squares import least_squares
 from invariance.prediction.choice import PREDICT_WITH
-from invariance.prediction.predictor import ERRORS, Design, columns_of
+from invariance.prediction.predictor import Design, columns_of
 
 YARDSTICK, OURS = "Regression", "BIP auto"
 COVERAGE = 0.9
@@ -90,7 +89,7 @@ def results_of(sets: Mapping[str, RealSet], task: Task) -> list[dict[str, Any]]:
     """One line for each way to predict: the error in the environment left out and, of numbers, which share of its rows
     intervals hold, and their mean width."""
     data, started = sets[task.set].data, time.perf_counter()
-    data = data.with_classes() if predicts_for(data) is Predicts.probability else data
+    data = data.with_classes() if kind_for(data).classifies else data
     others = data.choosing([label for e, label in enumerate(data.environments) if e != task.environment])
     bip = BIP(sets[task.set].family, progress=False)
     ((_, model),) = named_methods([task.method], data.n_features, bip)
@@ -100,7 +99,7 @@ def results_of(sets: Mapping[str, RealSet], task: Task) -> list[dict[str, Any]]:
         warnings.simplefilter("ignore")
         try:
             model.fit(others)
-            if task.method == "BIP" and predicts_for(data) is Predicts.number:
+            if task.method == "BIP" and kind_for(data).by_least_squares:
                 model._predictions.leave_out(PREDICT_WITH[1:])  # of all ways together, which saves repeated selections
             for way in PREDICT_WITH if task.method == "BIP" else [None]:
                 found.append(figures(model if way is None else model.set_params(predict_with=way), others, data, task))
@@ -119,7 +118,7 @@ def figures(model: Any, others: MultiEnvironmentData, data: MultiEnvironmentData
     found: dict[str, Any] = {"error": error_in(task.environment, model, data, frame)}
     if isinstance(model, BIP) and model.predict_with == "auto":
         found["uses"] = model.decision_.prediction.uses
-    if predicts_for(data) is not Predicts.number or not (isinstance(model, BIP) or task.method == YARDSTICK):
+    if not kind_for(data).by_least_squares or not (isinstance(model, BIP) or task.method == YARDSTICK):
         return found
     if isinstance(model, BIP):
         low, high = model.predict_interval(frame.iloc[rows], COVERAGE).T
@@ -226,7 +225,7 @@ def tell_sets(ratios: pd.DataFrame, sets: Mapping[str, RealSet], ways: Sequence[
         best = mean.drop(ways, errors="ignore").idxmin()
         shape = f"{each.data.n_environments} / {each.data.n_rows:,} / {each.data.n_features}"
         cells = [f"{mean.get(way, np.nan):.3f} / {worst.get(way, np.nan):.3f}" for way in (*ways, best)]
-        rows.append((name, ERRORS[predicts_for(each.data)], shape, *cells[:-1], f"{best} {cells[-1]}"))
+        rows.append((name, kind_for(each.data).error_name, shape, *cells[:-1], f"{best} {cells[-1]}"))
     table(["set", "error", "environments / rows / features", *ways, "best of the others"], rows)
 
 

@@ -16,9 +16,8 @@ from invariance.baselines import ICP, LassoScreen, PooledRegression, Screened
 from invariance.baselines.registry import default_names
 from invariance.datasets import make_example
 from invariance.exceptions import DataError
-from invariance.models.base import Predicts
+from invariance.kinds import CLASS, COUNT, NUMBER, TIME
 from invariance.posterior.summary import display_width
-from invariance.prediction.predictor import error_of
 
 EXAMPLE = make_example()
 RNG = np.random.default_rng(3)
@@ -47,11 +46,11 @@ def data_of(kind: str) -> MultiEnvironmentData:
 
 def test_errors_are_those_of_the_field() -> None:
     y, p, e = np.array([0.0, 1.0, 1.0, 3.0]), np.array([0.2, 0.7, 0.4, 0.9]), np.array([1.0, 2.0, 0.5, 4.0])
-    assert error_of(Predicts.number, y, p) == pytest.approx(root_mean_squared_error(y, p))
-    assert error_of(Predicts.probability, y[:3], p[:3]) == pytest.approx(log_loss(y[:3], p[:3]))
-    assert error_of(Predicts.rate, y, p, exposure=e) == pytest.approx(mean_poisson_deviance(y, p * e))
-    assert error_of(Predicts.rate, y, 0.0 * p) == np.inf
-    assert error_of(Predicts.time, y, p, event=np.array([1.0, 1.0, 0.0, 1.0])) == pytest.approx(1 / 5)
+    assert NUMBER.error(y, p) == pytest.approx(root_mean_squared_error(y, p))
+    assert CLASS.error(y[:3], p[:3]) == pytest.approx(log_loss(y[:3], p[:3]))
+    assert COUNT.error(y, p, exposure=e) == pytest.approx(mean_poisson_deviance(y, p * e))
+    assert COUNT.error(y, 0.0 * p) == np.inf
+    assert TIME.error(y, p, event=np.array([1.0, 1.0, 0.0, 1.0])) == pytest.approx(1 / 5)
 
 
 def test_each_environment_is_predicted_by_what_was_fitted_without_it() -> None:

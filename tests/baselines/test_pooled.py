@@ -25,7 +25,7 @@ from invariance.baselines import (
 )
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, DataWarning
-from invariance.prediction.predictor import concordance
+from invariance.kinds.time import concordance
 
 RNG = np.random.default_rng(1)
 N = 300

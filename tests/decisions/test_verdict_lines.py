@@ -9,7 +9,8 @@ from invariance import BIP, BIPClassifier, InclusionPrior, MultiEnvironmentData
 from invariance.decisions.decision import p_values_in_words
 from invariance.decisions.levels import Grade, level_in_words
 from invariance.exceptions import Message, NotInvariantWarning
-from invariance.models.base import Level, Predicts
+from invariance.kinds import CLASS, NUMBER
+from invariance.models.base import Level
 from shifted_sites import fitted, own_baselines
 
 
@@ -99,9 +100,9 @@ def test_the_methods_paragraph_says_what_is_the_same() -> None:
 
 def test_a_level_names_the_noise_of_numbers_only() -> None:
     for level in (Level.full, Level.effects):
-        assert "noise" in level_in_words(level, Predicts.number)
-        assert "noise" not in level_in_words(level, Predicts.probability)
-    assert level_in_words("none", Predicts.number) == "none"
+        assert "noise" in level_in_words(level, NUMBER)
+        assert "noise" not in level_in_words(level, CLASS)
+    assert level_in_words("none", NUMBER) == "none"
 
 
 def test_a_difference_whose_interval_excludes_zero_is_stated() -> None:

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from invariance import BIP, BIPSurvival, Columns, PiecewiseExponential, load
 from invariance.exceptions import DataError, PredictionWarning, SettingError
-from invariance.prediction.predictor import concordance
+from invariance.kinds.time import concordance
 from survival_twins import survived
 
 DATA = survived(n=120, n_environments=4)

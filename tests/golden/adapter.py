@@ -250,7 +250,7 @@ def predictions(model: Any, new: Any, elsewhere: bool) -> dict[str, Any]:
         texts = {"features": _joined, "environment": str}
         said["left_out"] = table | {name: list(map(text, table[name])) for name, text in texts.items()}
         said["left_out"]["not_left_out"] = list(map(str, found.impossible))
-        if found.outcome.predicts == "number":
+        if found.outcome.kind.name == "number":
             said["interval"] = model.predict_interval(new, coverage=0.9)
             said["deviation"] = model.predict(new, return_std=True)[1]
     return said

@@ -18,7 +18,8 @@ from benchmarks._families import GammaLog, Probit, skewed
 from cli_runner import run
 from invariance import BIP, BIPClassifier, MultiEnvironmentData, Tolerance, load
 from invariance.exceptions import ApproximationWarning, DataError, NotInvariantWarning, SettingError
-from invariance.models.base import INVERSE_LINKS, Predicts, link_of, predicts_of
+from invariance.kinds import OutcomeKind
+from invariance.models.base import INVERSE_LINKS, kind_of, link_of
 from invariance.models.likelihood import ByLikelihood
 from invariance.models.registry import FAMILIES, MODELS, as_family
 
@@ -48,7 +49,7 @@ def test_a_gamma_family_fits_as_statsmodels_does() -> None:
 def test_every_family_of_the_package_declares_what_its_mean_is() -> None:
     for name in set(FAMILIES) & set(MODELS) - {"auto"}:
         family: Any = as_family(name)
-        assert isinstance(predicts_of(family), Predicts), name
+        assert isinstance(kind_of(family), OutcomeKind), name
         probe = np.linspace(-2.0, 2.0, 5)
         if hasattr(family, "mean"):
             np.testing.assert_allclose(family.mean(probe), INVERSE_LINKS[link_of(family)](probe), err_msg=name)

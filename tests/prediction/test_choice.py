@@ -32,7 +32,7 @@ from invariance import (
     load,
 )
 from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
-from invariance.models.base import Predicts
+from invariance.kinds import CLASS, NUMBER
 from invariance.prediction import predictions
 from invariance.prediction.choice import gate
 from invariance.prediction.predictions import Price
@@ -97,15 +97,15 @@ def test_the_gate_with_free_baselines_by_rows() -> None:
 
 def test_thresholds_ties_and_errors_that_are_not_known() -> None:
     ones, nan = np.ones(10), np.full(3, np.nan)
-    assert gate(ones, ones, Predicts.number) == (1.0, pytest.approx(np.exp(0.2)))
-    assert gate(0.0 * ones, 0.0 * ones, Predicts.number)[0] == 1.0
-    assert gate(ones, 0.0 * ones, Predicts.number)[0] == np.inf
-    assert np.isnan(gate(nan, nan, Predicts.number)[0])
+    assert gate(ones, ones, NUMBER) == (1.0, pytest.approx(np.exp(0.2)))
+    assert gate(0.0 * ones, 0.0 * ones, NUMBER)[0] == 1.0
+    assert gate(ones, 0.0 * ones, NUMBER)[0] == np.inf
+    assert np.isnan(gate(nan, nan, NUMBER)[0])
     # Environments where one of both is not known count for neither.
-    ratio, threshold = gate(np.array([1.0, 9.0, 2.0, np.inf]), np.array([2.0, np.nan, 1.0, np.inf]), Predicts.number)
+    ratio, threshold = gate(np.array([1.0, 9.0, 2.0, np.inf]), np.array([2.0, np.nan, 1.0, np.inf]), NUMBER)
     assert (ratio, threshold) == (1.0, pytest.approx(np.exp(5 / 4)))
-    assert gate(np.array([np.inf, 1.0]), ones[:2], Predicts.number)[0] == np.inf
-    assert gate(ones, ones, Predicts.probability) == (1.0, pytest.approx(np.exp(0.3)))
+    assert gate(np.array([np.inf, 1.0]), ones[:2], NUMBER)[0] == np.inf
+    assert gate(ones, ones, CLASS) == (1.0, pytest.approx(np.exp(0.3)))
 
 
 def test_interventions_open_it_and_shifts_do_not() -> None:

@@ -24,17 +24,15 @@ from statsmodels.stats.proportion import proportion_confint
 from invariance import BIP, BIPClassifier, BIPSurvival, Moments, MultiEnvironmentData, Poisson
 from invariance.decisions.pipeline import Findings
 from invariance.exceptions import PredictionWarning, SettingError
-from invariance.models.base import Predicts
+from invariance.kinds import CLASS, COUNT, KINDS, NUMBER, TIME, OutcomeKind
+from invariance.kinds.classes import log_odds
 from invariance.prediction.everything import regression_on_everything
 from invariance.prediction.new_environments import (
-    KINDS,
     EnvironmentErrors,
     NewEnvironments,
     calibration_groups,
     few_environments,
     figures_of,
-    log_odds,
-    measured,
 )
 from invariance.prediction.predictor import PredictedOutcome
 from line_twins import mixed_by_rows
@@ -235,7 +233,7 @@ def test_figures_of_probabilities() -> None:
     rng = np.random.default_rng(1)
     odds = rng.normal(size=150)
     y, p = (rng.uniform(size=150) < expit(odds)).astype(float), expit(0.7 + 1.8 * odds)
-    found = figures_of(Predicts.probability, y, p)
+    found = figures_of(CLASS, y, p)
     binomial = sm.families.Binomial()
     expected = {
         "observed": y.mean(),
@@ -246,7 +244,7 @@ def test_figures_of_probabilities() -> None:
         "log_loss": log_loss(y, p),
         "auc": roc_auc_score(y, p),
     }
-    assert tuple(found) == KINDS[Predicts.probability].figures
+    assert tuple(found) == CLASS.figures
     assert found == pytest.approx(expected, rel=1e-8)
     assert found["slope"] < 0.8
     assert found["intercept"] < -0.2
@@ -264,13 +262,13 @@ def test_figures_of_rates_and_numbers() -> None:
         "slope": glm(y, sm.add_constant(np.log(rate)), poisson, np.log(exposure))[1],
         "deviance_explained": 1.0 - poisson.deviance(y, rate * exposure) / poisson.deviance(y, own),
     }
-    assert figures_of(Predicts.rate, y, rate, exposure) == pytest.approx(expected, rel=1e-8)
-    alone = figures_of(Predicts.rate, y, rate)["deviance_explained"]
+    assert figures_of(COUNT, y, rate, exposure) == pytest.approx(expected, rel=1e-8)
+    alone = figures_of(COUNT, y, rate)["deviance_explained"]
     assert alone == pytest.approx(d2_tweedie_score(y, rate, power=1), rel=1e-9)
     slope = np.polyfit(rate, logs, 1)[0]
     level = np.mean(logs - rate)
     numbers = [logs.mean(), rate.mean(), level, slope, np.sqrt(np.mean((logs - rate) ** 2)), r2_score(logs, rate)]
-    assert list(figures_of(Predicts.number, logs, rate).values()) == pytest.approx(numbers, rel=1e-12)
+    assert list(figures_of(NUMBER, logs, rate).values()) == pytest.approx(numbers, rel=1e-12)
 
 
 def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
@@ -282,9 +280,9 @@ def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
     binomial, poisson = sm.families.Binomial(), sm.families.Poisson()
     hazard = np.exp(x), time / 3.0, event
     cases = [
-        (measured(Predicts.probability, y, expit(2.0 * x)), y, binomial, 2.0 * x, None),
-        (measured(Predicts.rate, counts, np.exp(x), exposure), counts, poisson, x, log),
-        (measured(Predicts.time, time, np.exp(-x), event=event, hazard=hazard), event, poisson, x, np.log(time / 3.0)),
+        (CLASS.measured(y, expit(2.0 * x)), y, binomial, 2.0 * x, None),
+        (COUNT.measured(counts, np.exp(x), exposure), counts, poisson, x, log),
+        (TIME.measured(time, np.exp(-x), event=event, hazard=hazard), event, poisson, x, np.log(time / 3.0)),
     ]
     for found, outcome, family, predictor, offset in cases:
         both = predictor if offset is None else predictor + offset
@@ -294,16 +292,16 @@ def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
         assert found["slope"] == pytest.approx((slope.params[1], *slope.conf_int()[1]), rel=1e-6)
     number = x + rng.normal(size=120)
     line = sm.OLS(number, sm.add_constant(x)).fit(cov_type="HC1", use_t=True)
-    found = measured(Predicts.number, number, x)
+    found = NUMBER.measured(number, x)
     assert found["slope"] == pytest.approx((line.params[1], *line.conf_int()[1]), rel=1e-8)
     level = sm.OLS(number - x, ones).fit()
     assert found["intercept"] == pytest.approx((level.params[0], *level.conf_int()[0]), rel=1e-8)
 
 
-def jackknife(figure: str, predicts: Predicts, *columns: np.ndarray) -> float:
+def jackknife(figure: str, kind: OutcomeKind, *columns: np.ndarray) -> float:
     """Standard error, by leaving out each row."""
     n = len(columns[0])
-    without = [figures_of(predicts, *(np.delete(column, i) for column in columns))[figure] for i in range(n)]
+    without = [figures_of(kind, *(np.delete(column, i) for column in columns))[figure] for i in range(n)]
     return float(np.sqrt((n - 1) / n * np.sum((np.array(without) - np.mean(without)) ** 2)))
 
 
@@ -316,17 +314,17 @@ def test_intervals_of_measures_are_those_of_the_jackknife() -> None:
         rng.poisson(np.exp(x)) * 1.0,
     )
     times, event = rng.exponential(np.exp(-x)), (rng.random(150) < 0.7).astype(float)
-    for predicts, figure, columns, scale in (
-        (Predicts.number, "rmse", (number, x), np.log),
-        (Predicts.number, "intercept", (number, x), np.asarray),
-        (Predicts.number, "slope", (number, x), np.asarray),
-        (Predicts.number, "r2", (number, x), np.asarray),
-        (Predicts.probability, "auc", (y, expit(x)), logit),
-        (Predicts.rate, "deviance_explained", (count, np.exp(0.8 * x), one), np.asarray),
-        (Predicts.time, "concordance", (times, np.exp(-x), one, event), logit),
+    for kind, figure, columns, scale in (
+        (NUMBER, "rmse", (number, x), np.log),
+        (NUMBER, "intercept", (number, x), np.asarray),
+        (NUMBER, "slope", (number, x), np.asarray),
+        (NUMBER, "r2", (number, x), np.asarray),
+        (CLASS, "auc", (y, expit(x)), logit),
+        (COUNT, "deviance_explained", (count, np.exp(0.8 * x), one), np.asarray),
+        (TIME, "concordance", (times, np.exp(-x), one, event), logit),
     ):
-        value, low, high = measured(predicts, *columns)[figure]
-        width = jackknife(figure, predicts, *columns) * abs(scale(value + 1e-6) - scale(value)) / 1e-6
+        value, low, high = kind.measured(*columns)[figure]
+        width = jackknife(figure, kind, *columns) * abs(scale(value + 1e-6) - scale(value)) / 1e-6
         assert (scale(high) - scale(low)) / 2.0 / 1.96 == pytest.approx(width, rel=0.06), figure
         assert low < value < high
 
@@ -335,32 +333,32 @@ def test_groups_of_calibration_hold_the_rows_and_their_means() -> None:
     rng = np.random.default_rng(5)
     p = rng.uniform(0.05, 0.95, 203)
     y = (rng.random(203) < p).astype(float)
-    groups = calibration_groups(Predicts.probability, y, p, None, p)
+    groups = calibration_groups(CLASS, y, p, None, p)
     assert (len(groups), groups[:, 4].sum()) == (5, 203)
     assert (groups[:, 4] @ groups[:, :2] / 203).tolist() == pytest.approx([p.mean(), y.mean()])
     k, n = round(groups[0, 1] * groups[0, 4]), int(groups[0, 4])
     assert groups[0, 2:4] == pytest.approx(proportion_confint(k, n, method="wilson"))
-    assert len(calibration_groups(Predicts.probability, y, np.full(203, 0.5), None, np.full(203, 0.5))) == 1
+    assert len(calibration_groups(CLASS, y, np.full(203, 0.5), None, np.full(203, 0.5))) == 1
     weights = rng.uniform(1.0, 4.0, 203)
-    (only,) = calibration_groups(Predicts.rate, y, p, weights, np.zeros(203))
+    (only,) = calibration_groups(COUNT, y, p, weights, np.zeros(203))
     assert only[:2] == pytest.approx([p @ weights / weights.sum(), y.sum() / weights.sum()])
 
 
 def test_intervals_stay_where_values_can_be() -> None:
     none, one = np.zeros(30), np.ones(30)
-    (only,) = calibration_groups(Predicts.rate, none, 0.1 * one, 2.0 * one, one)
+    (only,) = calibration_groups(COUNT, none, 0.1 * one, 2.0 * one, one)
     assert only[1:4] == pytest.approx([0.0, 0.0, chi2.ppf(0.975, 2) / 2.0 / 60.0])
     event = np.append(0.0, np.ones(19))
-    (only,) = calibration_groups(Predicts.time, event, 0.9 * one[:20], None, one[:20])
+    (only,) = calibration_groups(TIME, event, 0.9 * one[:20], None, one[:20])
     assert only[2:4] == pytest.approx(proportion_confint(19, 20, method="wilson"))
     counts = np.array([0.0, 1.0, 40.0])
-    explained = measured(Predicts.rate, counts, np.array([1e-3, 2.5, 40.0]))["deviance_explained"]
+    explained = COUNT.measured(counts, np.array([1e-3, 2.5, 40.0]))["deviance_explained"]
     assert explained.low < explained.value < explained.high == 1.0
     number = np.array([1.0, -2.0, 0.5])
-    value, low, high = measured(Predicts.number, number, np.zeros(3))["rmse"]
+    value, low, high = NUMBER.measured(number, np.zeros(3))["rmse"]
     wide = student.ppf(0.975, 2) * np.std(number**2, ddof=1) / (2.0 * value**2 * np.sqrt(3))
     assert np.log([low / value, high / value]).tolist() == pytest.approx([-wide, wide])
-    assert np.isnan(measured(Predicts.number, number[:2], np.zeros(2))["rmse"].high)
+    assert np.isnan(NUMBER.measured(number[:2], np.zeros(2))["rmse"].high)
 
 
 def test_calibration_of_times_ends_with_what_others_have_seen() -> None:
@@ -377,25 +375,25 @@ def test_calibration_of_times_ends_with_what_others_have_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("predicts", "y", "predicted", "unknown"),
+    ("kind", "y", "predicted", "unknown"),
     [
-        ("probability", [0, 0, 0], [0.2, 0.4, 0.3], {"intercept", "slope", "auc"}),  # one class
-        ("probability", [0, 0, 1, 1], [0.1, 0.2, 0.6, 0.9], {"slope"}),  # separated
-        ("probability", [1, 1, 0, 0], [0.1, 0.2, 0.6, 0.9], {"slope"}),  # the wrong way round
-        ("probability", [0, 1, 1, 0], [0.3, 0.3, 0.3, 0.3], {"slope"}),  # nothing to multiply
-        ("probability", [0, 1, 1, 0], [0.0, 1.0, 0.3, 0.6], set()),  # certain, and right
-        ("probability", [0, 1, 0, 1], [1.0, 0.0, 0.3, 0.6], set()),  # certain, and wrong
-        ("rate", [0, 0, 0], [0.2, 0.4, 0.3], {"intercept", "slope", "deviance_explained"}),  # no events
-        ("rate", [0, 0, 3], [0.2, 0.3, 0.4], {"slope"}),  # all at the largest rate
-        ("rate", [0, 3, 0], [0.2, 0.3, 0.4], set()),
-        ("rate", [2, 2, 2], [0.2, 0.3, 0.4], {"deviance_explained"}),  # no scatter
-        ("rate", [0, 1, 2], [0.2, -0.3, 0.4], {"intercept", "slope", "deviance_explained"}),  # no rate
+        ("class", [0, 0, 0], [0.2, 0.4, 0.3], {"intercept", "slope", "auc"}),  # one class
+        ("class", [0, 0, 1, 1], [0.1, 0.2, 0.6, 0.9], {"slope"}),  # separated
+        ("class", [1, 1, 0, 0], [0.1, 0.2, 0.6, 0.9], {"slope"}),  # the wrong way round
+        ("class", [0, 1, 1, 0], [0.3, 0.3, 0.3, 0.3], {"slope"}),  # nothing to multiply
+        ("class", [0, 1, 1, 0], [0.0, 1.0, 0.3, 0.6], set()),  # certain, and right
+        ("class", [0, 1, 0, 1], [1.0, 0.0, 0.3, 0.6], set()),  # certain, and wrong
+        ("count", [0, 0, 0], [0.2, 0.4, 0.3], {"intercept", "slope", "deviance_explained"}),  # no events
+        ("count", [0, 0, 3], [0.2, 0.3, 0.4], {"slope"}),  # all at the largest rate
+        ("count", [0, 3, 0], [0.2, 0.3, 0.4], set()),
+        ("count", [2, 2, 2], [0.2, 0.3, 0.4], {"deviance_explained"}),  # no scatter
+        ("count", [0, 1, 2], [0.2, -0.3, 0.4], {"intercept", "slope", "deviance_explained"}),  # no rate
     ],
 )
-def test_what_is_not_defined(predicts: str, y: list[float], predicted: list[float], unknown: set[str]) -> None:
+def test_what_is_not_defined(kind: str, y: list[float], predicted: list[float], unknown: set[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = figures_of(Predicts(predicts), np.array(y, float), np.array(predicted, float))
+        found = figures_of(KINDS[kind], np.array(y, float), np.array(predicted, float))
     assert {name for name, value in found.items() if not np.isfinite(value)} == unknown
 
 
@@ -403,13 +401,13 @@ def test_what_is_not_defined(predicts: str, y: list[float], predicted: list[floa
 @given(st.lists(st.tuples(st.booleans(), st.floats(-60.0, 60.0)), min_size=2, max_size=30))
 def test_a_slope_and_a_shift_are_where_they_should_be(rows: list[tuple[bool, float]]) -> None:
     y, p = np.array([row[0] for row in rows], float), expit(np.array([row[1] for row in rows]))
-    found = figures_of(Predicts.probability, y, p)
+    found = figures_of(CLASS, y, p)
     if not np.isnan(found["intercept"]):
         np.testing.assert_allclose(expit(log_odds(p) + found["intercept"]).mean(), y.mean(), atol=1e-6)
     # At the maximum of the likelihood nothing is left that log odds explain.
     odds = log_odds(p) * found["slope"]
     if np.abs(odds).max() < 30.0:  # beyond, expit rounds
-        own = figures_of(Predicts.probability, y, expit(odds))["intercept"]
+        own = figures_of(CLASS, y, expit(odds))["intercept"]
         assert abs(np.mean((y - expit(odds + own)) * odds)) < 1e-4 * max(1.0, np.abs(odds).max())
 
 
@@ -435,9 +433,9 @@ def test_figures_in_environments_that_were_left_out(model: BIP, y: np.ndarray, o
         own = e == SITE
         other = clone(model).fit(X[~own], y[~own], SITE[~own], **{k: v[~own] for k, v in outcome_columns.items()})
         if outcome_columns:
-            expected = figures_of(Predicts.rate, y[own], other.predict(X[own]), EXPOSURE[own])
+            expected = figures_of(COUNT, y[own], other.predict(X[own]), EXPOSURE[own])
         else:
-            expected = figures_of(Predicts.probability, Y[own].astype(float), other.predict_proba(X[own])[:, 1])
+            expected = figures_of(CLASS, Y[own].astype(float), other.predict_proba(X[own])[:, 1])
         assert {name: frame.loc[e, name] for name in expected} == pytest.approx(expected, rel=1e-8)
         assert (frame.loc[e, "rows"], frame.loc[e, "features"]) == (100, other.columns_to_predict)
 

@@ -46,6 +46,8 @@ def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
             return [to_json(item, not_finite) for item in value]
         case frozenset():
             return sorted(to_json(item, not_finite) for item in value)
+    if hasattr(value, "json_name"):
+        return value.json_name
     if not is_dataclass(value):
         raise TypeError(f"JSON cannot hold a {type(value).__name__}")
     return {field.name: to_json(getattr(value, field.name), not_finite) for field in fields(value)}
@@ -77,6 +79,11 @@ def _read(kind: Any, data: Any, place: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in (Any, Hashable):
         return data
+    if hasattr(kind, "of_json_name"):
+        try:
+            return kind.of_json_name(data)
+        except KeyError:
+            _refuse(data, "a known name", place)
     if kind is float:
         if isinstance(data, bool) or not (isinstance(data, int | float) or data in _NOT_FINITE):
             _refuse(data, "a number", place)

@@ -98,7 +98,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     verdict = decision.verdict
     lines = [worded(line) for line in (verdict.effects, verdict.baseline, verdict.follows) if line]
     told = {"selected": decision.selected, "verdict": decision.in_short, "lines": lines}
-    level = level_in_words(decision.level, model._outcome.predicts) if model.n_environments_ > 1 else ""
+    level = level_in_words(decision.level, model._outcome.kind) if model.n_environments_ > 1 else ""
     return told | {"level": level, "notes": notes}
 
 

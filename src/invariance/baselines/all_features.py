@@ -15,13 +15,13 @@ from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import SettingError
-from ..models.base import Predicts
+from ..kinds import OutcomeKind
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
-from ..prediction.everything import rates, ridge_glm
-from ..prediction.predictor import error_of, places_of_rows
+from ..prediction.everything import rates
+from ..prediction.predictor import places_of_rows
 from ..screening import standardized
-from .base import Baseline, predicts_for
+from .base import Baseline, kind_for
 from .subsets import check_columns
 
 _STRENGTHS, _FOLDS = np.logspace(-4.0, 2.0, 13), 5
@@ -68,43 +68,38 @@ class RidgeRegression(Pooled):
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
-        X, predicts, (y, weights) = standardized(data), predicts_for(data), rates(data)
-        of_classes = predicts is Predicts.probability
-        folds = (StratifiedKFold if of_classes else KFold)(_FOLDS, shuffle=True, random_state=self.random_state)
-        way = "predict_proba" if of_classes else "predict"
+        X = standardized(data)
+        kind = kind_for(data)
+        y, weights = rates(data)
+        splitter = StratifiedKFold if kind.classifies else KFold
+        folds = splitter(_FOLDS, shuffle=True, random_state=self.random_state)
+        way = "predict_proba" if kind.classifies else "predict"
         given = {"params": {"sample_weight": weights}} if weights is not None else {}
-        # Rates relative to their mean: no unit of exposure decides how strong a penalty is, or when steps end.
-        rate = float(np.average(y, weights=weights)) if predicts is Predicts.rate else 1.0
-        scale = data.n_rows if predicts is not Predicts.rate else data.n_rows / data.y.sum()
+        unit = kind.unit(y, weights)
 
         def error(strength: float) -> float:
-            model = _ridge(predicts, strength * scale)
-            predicted = cross_val_predict(model, X, y / rate, cv=folds, method=way, **given)
-            predicted = predicted[:, 1] if predicted.ndim == 2 else rate * predicted
-            return error_of(predicts, data.y, predicted, data.exposure)
+            model = kind.ridge(strength * data.n_rows, data.y)
+            predicted = cross_val_predict(model, X, y / unit, cv=folds, method=way, **given)
+            predicted = predicted[:, 1] if predicted.ndim == 2 else unit * predicted
+            return kind.error(data.y, predicted, data.exposure)
 
         self.strength_ = float(min(_STRENGTHS, key=error))
-        fit = _ridge(predicts, self.strength_ * scale).fit(X, y / rate, sample_weight=weights)
+        fit = kind.ridge(self.strength_ * data.n_rows, data.y).fit(X, y / unit, sample_weight=weights)
         coefficients = np.ravel(fit.coef_) * (np.ptp(X, axis=0) / np.ptp(data.X, axis=0))
-        return coefficients, float(np.ravel(fit.intercept_)[0] + np.log(rate) - data.X.mean(axis=0) @ coefficients)
-
-
-def _ridge(predicts: Predicts, penalty: float) -> Any:
-    from sklearn.linear_model import Ridge
-
-    return Ridge(penalty) if predicts is Predicts.number else ridge_glm(predicts, penalty)
+        intercept = np.ravel(fit.intercept_)[0] + np.log(unit) - data.X.mean(axis=0) @ coefficients
+        return coefficients, float(intercept)
 
 
 class _Trees(Pooled):
     """A subclass says which of scikit-learn's models is fitted."""
 
     @abstractmethod
-    def _learner(self, predicts: Predicts) -> Any: ...
+    def _learner(self, kind: OutcomeKind) -> Any: ...
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """Trees have none: NaN."""
         y, weights = rates(data)
-        self.model_ = self._learner(predicts_for(data)).fit(data.X, y, sample_weight=weights)
+        self.model_ = self._learner(kind_for(data)).fit(data.X, y, sample_weight=weights)
         self._used = [self.columns_.index(name) for name in data.features.columns]
         # Half a row: what no row has shown is not impossible.
         self._least = 0.5 / (data.n_rows if weights is None else weights.sum())
@@ -114,10 +109,12 @@ class _Trees(Pooled):
         """(n,) the expected outcome; of two classes the probability of the second"""
         check_is_fitted(self)
         columns = self._fitted_columns(X)[:, self._used]
-        if self._outcome.predicts is Predicts.probability:
-            return np.clip(self.model_.predict_proba(columns)[:, 1], self._least, 1.0 - self._least)
-        predicted = np.asarray(self.model_.predict(columns))
-        return np.maximum(predicted, self._least) if self._outcome.predicts is Predicts.rate else predicted
+        kind = self._outcome.kind
+        if kind.classifies:
+            predicted = self.model_.predict_proba(columns)[:, 1]
+        else:
+            predicted = np.asarray(self.model_.predict(columns))
+        return kind.within_range(predicted, self._least)
 
 
 class RandomForest(_Trees):
@@ -135,13 +132,13 @@ class RandomForest(_Trees):
     coef_, intercept_ : NaN
     """
 
-    def _learner(self, predicts: Predicts) -> Any:
+    def _learner(self, kind: OutcomeKind) -> Any:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
         settings = {"min_samples_leaf": 5, "random_state": self.random_state}
-        if predicts is Predicts.probability:
+        if kind.classifies:
             return RandomForestClassifier(**settings)
-        return RandomForestRegressor(criterion="poisson" if predicts is Predicts.rate else "squared_error", **settings)
+        return RandomForestRegressor(criterion=kind.tree_loss, **settings)
 
 
 class GradientBoosting(_Trees):
@@ -159,13 +156,12 @@ class GradientBoosting(_Trees):
     coef_, intercept_ : NaN
     """
 
-    def _learner(self, predicts: Predicts) -> Any:
+    def _learner(self, kind: OutcomeKind) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-        if predicts is Predicts.probability:
+        if kind.classifies:
             return HistGradientBoostingClassifier(random_state=self.random_state)
-        loss = "poisson" if predicts is Predicts.rate else "squared_error"
-        return HistGradientBoostingRegressor(loss=loss, random_state=self.random_state)
+        return HistGradientBoostingRegressor(loss=kind.tree_loss, random_state=self.random_state)
 
 
 class Linear(AllFeatures):

@@ -18,23 +18,24 @@ from ..data.settings import Columns
 from ..estimators.bases import available_if
 from ..estimators.selector import EnvironmentSelector, refuse_arguments
 from ..exceptions import DataError, SettingError, use
-from ..models.base import Family, Predicts, predicts_of
+from ..kinds import OutcomeKind
+from ..models.base import Family, kind_of
 from ..models.registry import family_of, with_family_columns
 from ..moments.least_squares import least_squares
 from ..prediction.everything import pooled_model
-from ..prediction.predictor import MEANS, PredictedOutcome
+from ..prediction.predictor import PredictedOutcome
 from ..priors import as_prior
 from ..screening import LassoScreen, Screening
 
 
-def predicts_for(data: MultiEnvironmentData) -> Predicts:
-    """What a model of this outcome should predict."""
-    return predicts_of(family_of(data))
+def kind_for(data: MultiEnvironmentData) -> OutcomeKind:
+    """Return the kind of this outcome, as the family that is usual for it has it."""
+    return kind_of(family_of(data))
 
 
 def _of_times(model: Any) -> bool:
     check_is_fitted(model)
-    return bool(model._outcome.predicts is Predicts.time)
+    return bool(model._outcome.kind.censored)
 
 
 class Baseline(EnvironmentSelector):
@@ -72,9 +73,9 @@ class Baseline(EnvironmentSelector):
     def predict(self, X: Any) -> Floats:
         """(n,) the expected outcome; of two classes the probability of the second, of times the median"""
         check_is_fitted(self)
-        if self._outcome.predicts is Predicts.time:
+        if self._outcome.kind.censored:
             return self._hazard.median(self._risk(X))
-        return MEANS[self._outcome.predicts](self._linear(X))
+        return self._outcome.kind.inverse_link(self._linear(X))
 
     @available_if(_of_times)
     def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
@@ -113,7 +114,7 @@ class Baseline(EnvironmentSelector):
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """(q,) of the columns of the data, and the intercept: the pooled fit of the selected features."""
         columns = data.features.expand(selected)
-        if data.outcome_kind.kind == "number":
+        if kind_for(data).by_least_squares:
             fit: Any = least_squares(data.X[:, columns], data.y)
         else:
             fit = pooled_model(family_of(data), data).fit(selected, local=False)

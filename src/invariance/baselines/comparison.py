@@ -30,12 +30,10 @@ from ..decisions.levels import LEFT_FREE
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError, DataWarning, EngineError, InvarianceError, Message, SettingError, WrongTypeError
-from ..models.base import Predicts
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
 from ..prediction.new_environments import few_environments
-from ..prediction.predictor import ERRORS, error_of
 from ..screening import LassoScreen, Screening
-from .base import Baseline, Screened, feature_values, predicts_for
+from .base import Baseline, Screened, feature_values, kind_for
 from .registry import LISTING, METHODS, REMARKS, default_names
 from .regression import PooledRegression
 
@@ -393,7 +391,7 @@ def compare(
     if left_out:
         results = _with_errors(models, results, varying, progress)
     about = data.feature_names, data.outcome_name, data.environments, data.n_rows
-    return Comparison(*about, results, data.features.groups, ERRORS[predicts_for(data)] if left_out else None)
+    return Comparison(*about, results, data.features.groups, kind_for(data).error_name if left_out else None)
 
 
 def _with_errors(
@@ -411,7 +409,7 @@ def _with_errors(
         asked[None] = PooledRegression()
     errors: dict[str | None, dict[Hashable, float]] = {name: {} for name in asked}
     reasons: dict[str | None, dict[Message, list[Hashable]]] = {name: defaultdict(list) for name in asked}
-    data = data.with_classes() if predicts_for(data) is Predicts.probability else data
+    data = data.with_classes() if kind_for(data).classifies else data
     table = data.to_frame()
     with ProgressBar("leaving out environments", data.n_environments * len(asked), progress) as bar:
         for e, label in enumerate(data.environments):
@@ -441,12 +439,13 @@ def _with_errors(
 
 def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: Any) -> float:
     """Of a model that was fitted without this environment, given by its place; table: the data as a data frame."""
-    rows, predicts = data.rows(environment), predicts_for(data)
-    if model._outcome.predicts is not predicts:
-        what = f"it predicts {data.outcome_name} as a {model._outcome.predicts}"
-        raise DataError(f"{what}, which has no {ERRORS[predicts]}.")
+    rows = data.rows(environment)
+    kind = kind_for(data)
+    if model._outcome.kind != kind:
+        what = f"it predicts {data.outcome_name} as a {model._outcome.kind.predicts}"
+        raise DataError(f"{what}, which has no {kind.error_name}.")
     X, fitted = table.iloc[rows], np.delete(data.y, rows)
-    if predicts is Predicts.time:
+    if kind.censored:
         # Medians are infinite for all rows that are likely to outlive the longest time.
         predicted = model.predict_restricted_mean(X, fitted.max())
     elif is_classifier(model):
@@ -454,7 +453,7 @@ def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: An
     else:
         predicted = model.predict(X)
     beside = {role: values[rows] for role, values in data.outcome_columns.items()}
-    return error_of(predicts, data.y[rows], np.asarray(predicted), **beside)
+    return kind.error(data.y[rows], np.asarray(predicted), **beside)
 
 
 def _ratio(errors: Mapping[Hashable, float], yardstick: Mapping[Hashable, float]) -> float:
@@ -571,7 +570,7 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
     # BIP where it was told to, and other methods that know no better.
-    as_number = inner._as_number if isinstance(inner, Baseline) else model._outcome.predicts is Predicts.number
+    as_number = inner._as_number if isinstance(inner, Baseline) else model._outcome.kind.by_least_squares
     outcome = getattr(inner, "outcome_", "selected" if model.support_.any() else "empty")
     of_features = np.where(single, np.array([*weights.values()])[data.features.starts[:-1]], np.nan)
     found = outcome, feature_values(model, "support_", data), seen, of_features, weights, seconds
@@ -585,5 +584,5 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         level=None if decision is None else decision.level,
         model=None if posterior is None else model_in_words(posterior),
         pooled=pooled,
-        as_number=as_number and predicts_for(data) is not Predicts.number,
+        as_number=as_number and not kind_for(data).by_least_squares,
     )

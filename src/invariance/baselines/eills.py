@@ -15,7 +15,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
-from .base import Baseline
+from .base import Baseline, kind_for
 from .subsets import check_columns, checked_subsets
 
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
@@ -82,7 +82,7 @@ class EILLS(Baseline):
         return best[0]
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        if data.outcome_kind.kind != "number":  # which its own least squares do not predict
+        if not kind_for(data).by_least_squares:  # which its own least squares do not predict
             return super()._coefficients(data, selected)
         beta = self._minimiser
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, expit, fdtrc, logit, stdtr
+from scipy.special import chdtrc, fdtrc, stdtr
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import quoted, warn
@@ -17,13 +17,12 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
-from ..models.base import Predicts
+from ..kinds import OutcomeKind
 from ..models.registry import family_of
 from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
 from ..prediction.everything import pooled_model
-from ..prediction.predictor import MEANS, error_of
 from ..screening import LassoFit, cross_validated_lasso, pooled_correlations, random_folds, standardized
-from .base import Baseline, predicts_for
+from .base import Baseline, kind_for
 
 # Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when steps end.
 _PENALTIES, _STEPS, _LEAST_WEIGHT, _CONVERGED = 12, 25, 1e-5, 1e-5
@@ -121,7 +120,7 @@ class PooledRegression(Baseline):
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
             self._lasso = _lasso(data, min(10, data.n_rows // 2), self.random_state)
             return _kept(self._lasso, data)
-        if data.outcome_kind.kind == "number":
+        if kind_for(data).by_least_squares:
             p_values, selected = _tested(data, self.alpha)
         else:
             p_values = _likelihood_ratio_tests(data)
@@ -190,10 +189,10 @@ def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> tuple[Floats, float]
 
 def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
     """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance over the folds."""
-    predicts = predicts_for(data)
-    if predicts is Predicts.number:
+    kind = kind_for(data)
+    if kind.by_least_squares:
         return cross_validated_lasso(data, cv, random_state=random_state)
-    if predicts is Predicts.time:
+    if kind.censored:
         what = f"{data.n_rows} rows are too few for a regression of times on {data.features.n_columns} columns"
         raise DataError(f"{what}: leave some of them out.")
     folds, X = random_folds(data, cv, random_state), standardized(data)
@@ -202,25 +201,25 @@ def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
     penalties = largest * np.logspace(0.0, -3.0, _PENALTIES)
     predictor = np.empty((_PENALTIES, data.n_rows))
     for fitted, left in folds.split(X):
-        path = _lasso_path(predicts, X[fitted], data.y[fitted], exposure[fitted], penalties)
+        path = _lasso_path(kind, X[fitted], data.y[fitted], exposure[fitted], penalties)
         predictor[:, left] = path[:, 1:] @ X[left].T + path[:, :1]
-    best = int(np.argmin([error_of(predicts, data.y, MEANS[predicts](each), exposure) for each in predictor]))
-    found = _lasso_path(predicts, X, data.y, exposure, penalties[: best + 1])[-1]
+    best = int(np.argmin([kind.error(data.y, kind.inverse_link(each), exposure) for each in predictor]))
+    found = _lasso_path(kind, X, data.y, exposure, penalties[: best + 1])[-1]
     return LassoFit(found[1:], float(penalties[best]), float(found[0]))
 
 
-def _lasso_path(predicts: Predicts, X: Floats, y: Floats, exposure: Floats, penalties: Floats) -> Floats:
+def _lasso_path(kind: OutcomeKind, X: Floats, y: Floats, exposure: Floats, penalties: Floats) -> Floats:
     """(P, 1 + q) intercept and coefficients at each of the penalties (P,) on the mean log-likelihood, from the largest
     on: Lassos of the working outcome of iterated weighted least squares, as glmnet has it."""
     from sklearn.linear_model import Lasso
 
     lasso, start = Lasso(warm_start=True), (y.sum() + 0.5) / (exposure.sum() + 1.0)
-    linear = np.full(len(y), logit(start) if predicts is Predicts.probability else np.log(start))
+    linear = np.full(len(y), kind.link(start))
     path = np.empty((len(penalties), 1 + X.shape[1]))
     for k, penalty in enumerate(penalties):
         for _ in range(_STEPS):
-            mean = expit(linear) if predicts is Predicts.probability else exposure * np.exp(linear)
-            weight = np.maximum(mean * (1.0 - mean) if predicts is Predicts.probability else mean, _LEAST_WEIGHT)
+            mean = exposure * kind.inverse_link(linear)
+            weight = np.maximum(kind.variance(mean), _LEAST_WEIGHT)
             lasso.set_params(alpha=penalty * len(y) / weight.sum())
             lasso.fit(X, linear + (y - mean) / weight, sample_weight=weight)
             before, linear = linear, lasso.predict(X)

@@ -218,8 +218,6 @@ def _predictions(
     complete rows, as `_read` gives them; labels : environments whose intercepts are used"""
     from sklearn.base import is_classifier
 
-    from ..models.base import Predicts
-
     outcome = saved.outcome_
     mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X, environments=labels)
     if outcome.has_intervals:
@@ -234,13 +232,13 @@ def _predictions(
     if coverage is not None:
         raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
     columns, how = {"prediction": mean}, "."
-    if outcome.predicts is Predicts.probability:
+    if outcome.kind.classifies:
         assert outcome.classes is not None
         first, second = outcome.classes
         labels = [second if probability > 0.5 else first for probability in mean]
         columns = {"prediction": labels, f"probability_{_plain(second)}": mean}
         how = f": the probability of {_plain(second)}, and the more probable class."
-    elif outcome.predicts is Predicts.time:
+    elif outcome.kind.censored:
         how = ": the median time."
     elif outcome.exposure is not None:
         columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}."
@@ -268,12 +266,11 @@ def _errors(
     import numpy as np
 
     from ..data.checks import listing, rows_text, warn
-    from ..models.base import Predicts
     from ..prediction.new_environments import figures_of
 
     outcome, exposure = saved.outcome_, saved.outcome_.exposure
     needed = [outcome.name] if exposure is None else [outcome.name, exposure]
-    if outcome.predicts is Predicts.time or not set(needed) <= set(rows.columns):
+    if outcome.kind.censored or not set(needed) <= set(rows.columns):
         return None, ""
     given = rows[outcome.name].astype(object)
     stated = rows[needed].notna().all(axis=1).to_numpy()
@@ -287,7 +284,7 @@ def _errors(
     if not known.any():
         return None, ""
     weights = None if exposure is None else rows[exposure].to_numpy()[known]
-    figures, n_known = figures_of(outcome.predicts, observed[known], mean[known], weights), int(known.sum())
+    figures, n_known = figures_of(outcome.kind, observed[known], mean[known], weights), int(known.sum())
     if ends is not None:
         known &= ~np.isnan(ends[:, 0])
         inside = (observed[known] >= ends[known, 0]) & (observed[known] <= ends[known, 1])

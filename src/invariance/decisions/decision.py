@@ -446,8 +446,8 @@ class Decision(Rendered):
     def baseline(self) -> BaselineDifference | None:
         """Whether baselines are the same, given those effects; None of models that cannot free them."""
         outcome_name = self.findings.posterior.outcome_name
-        predicts = None if self.predictions is None else self.predictions.outcome.predicts
-        return baseline_of(self.findings.judge.model, self.mask, outcome_name, predicts)
+        kind = None if self.predictions is None else self.predictions.outcome.kind
+        return baseline_of(self.findings.judge.model, self.mask, outcome_name, kind)
 
     @cached_property
     def shifted(self) -> tuple[str, ...]:

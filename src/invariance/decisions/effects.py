@@ -13,7 +13,7 @@ from .._tools.text import COLUMNS, UNKNOWN, display_width, in_quotes, name_label
 from ..data.checks import listing
 from ..data.terms import Dummies, SplineBasis
 from ..exceptions import SettingError
-from ..models.base import Predicts, moments_of, rows_of
+from ..models.base import moments_of, rows_of
 from ..models.gaussian_mean import MeanGaussian
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.structured import StructuredDeviations
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
     from .decision import Decision
 
-# {what is predicted: the ratio that the exponential of a coefficient is after a fit with a log link}
-_RATIOS = {
-    Predicts.number: "ratio of means",
-    Predicts.probability: "ratio of probabilities",
-    Predicts.rate: "rate ratio",
-    Predicts.time: "hazard ratio",
-}
 # Notes on estimates that are infinite; the penalised one stands there if the model has pseudo-data.
 SEPARATION = "infinite by separation"
 ONE_VALUE = "no events, or only events"
@@ -51,7 +44,7 @@ def scale_of(decision: Decision) -> str:
     """What effects are, by the kind of outcome and the link: "difference", "odds ratio", "ratio of means" …"""
     assert decision.predictions is not None
     outcome = decision.predictions.outcome
-    known = {"identity": "difference", "logit": "odds ratio", "log": _RATIOS[outcome.predicts]}
+    known = {"identity": "difference", "logit": "odds ratio", "log": outcome.kind.ratio}
     if outcome.link not in known:
         told = f"effects with a {outcome.link} link are neither differences nor ratios of {outcome.name}"
         raise SettingError(f"{told}: decision_.coefficients() has its coefficients.")

@@ -12,7 +12,8 @@ from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
 from .._tools.text import printable
-from ..models.base import BASELINE, DISPERSION, BoundModel, Level, Predicts
+from ..kinds import KINDS, OutcomeKind
+from ..models.base import BASELINE, DISPERSION, BoundModel, Level
 from ..models.free_baselines import (
     FreeBaselineGaussian,
     FreeBaselineMeanGaussian,
@@ -28,12 +29,8 @@ from .heterogeneity import heterogeneity
 FOUND = 0.02
 # Significance level of the test of equal baselines.
 BASELINES_DIFFER = 0.05
-# Units of baselines, by the kind of outcome; those of numbers are in the outcome's own
-BASELINE_UNITS = {
-    Predicts.probability: "log odds",
-    Predicts.rate: "log rate",
-    Predicts.time: "log hazard",
-}
+# Units of baselines that are not the outcome's own
+BASELINE_UNITS = frozenset(kind.baseline_unit for kind in KINDS.values() if kind.baseline_unit)
 # {level: what may differ between environments there}
 LEFT_FREE: dict[str, str] = {Level.effects: "baselines", Level.effects_noise_free: "baselines and noise"}
 
@@ -90,7 +87,7 @@ class BaselineDifference:
     def size(self) -> str:
         """The standard deviation with its unit; nothing if it is not known"""
         unit = printable(self.unit)
-        unit = unit if unit in BASELINE_UNITS.values() else f"in units of {unit}"
+        unit = unit if unit in BASELINE_UNITS else f"in units of {unit}"
         return "" if np.isnan(self.sd) else f"{self.sd:.2g} {unit}"
 
 
@@ -150,7 +147,7 @@ def _apart_from_dispersion(
 
 
 def baseline_of(
-    model: BoundModel, mask: Mask, outcome_name: str, predicts: Predicts | None
+    model: BoundModel, mask: Mask, outcome_name: str, kind: OutcomeKind | None
 ) -> BaselineDifference | None:
     """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
     free = effects_model(model)
@@ -161,7 +158,7 @@ def baseline_of(
     if free.level is Level.full or free.n_environments < 2 or not free.log_ratio_many(mask[None])[0] > -np.inf:
         return None
     p_value = _p_of_baselines(full, free, mask)
-    unit = outcome_name if predicts is None else BASELINE_UNITS.get(predicts, outcome_name)
+    unit = outcome_name if kind is None else kind.baseline_unit or outcome_name
     return BaselineDifference(p_value >= BASELINES_DIFFER, p_value, _spread_of_baselines(full, free, mask), unit)
 
 
@@ -217,9 +214,9 @@ _THE_SAME = {
 _WITHOUT_NOISE = {Level.full: "baseline and effects", Level.effects: "effects; free: baselines"}
 
 
-def level_in_words(level: str, predicts: Predicts) -> str:
+def level_in_words(level: str, kind: OutcomeKind) -> str:
     """Return the level with what is the same there."""
-    texts = _THE_SAME if predicts is Predicts.number else _WITHOUT_NOISE
+    texts = _THE_SAME if kind.by_least_squares else _WITHOUT_NOISE
     known = {str(each): text for each, text in texts.items()}
     return f"{level} (the same up to the tolerance: {known[level]})" if level in known else f"{level}"
 

@@ -357,7 +357,7 @@ def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) 
     panels[0].set(xlim=(low - room, high + room), ylim=(bottom - 2.0 * room, highest + 2.0 * room))
     told = "\n".join(filter(None, [found.told, _cut(len(shown), len(left_out), "environments")]))
     named = {str(left.environment): panel for left, panel in zip(shown, panels, strict=True)}
-    return _labelled(figure, named, f"predicted {found.kind.mean}", "observed, with 95% interval", told)
+    return _labelled(figure, named, f"predicted {found.kind.group_mean}", "observed, with 95% interval", told)
 
 
 def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:

@@ -16,7 +16,7 @@ from .._tools.text import format_subset, in_quotes, printable
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import Message, SettingError, use
-from ..models.base import BoundModel, Predicts, predicts_of
+from ..models.base import BoundModel, kind_of
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.random_deviations import GaussianRandomDeviations
@@ -193,7 +193,7 @@ def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
     where it is not known when rows were taken, where the model accounts for it, of times to an event, and outside the
     support."""
     data = model.data
-    if data is None or predicts_of(getattr(model, "specification", None)) is Predicts.time:
+    if data is None or kind_of(getattr(model, "specification", None)).censored:
         return None
     when = _times(data)
     if when is None or not model.log_ratio(mask) > -np.inf:

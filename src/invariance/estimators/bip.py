@@ -32,7 +32,8 @@ from ..decisions.residual_check import ResidualCheck, residual_check
 from ..decisions.rules import Rule
 from ..exceptions import ApproximationWarning, DataError, NotInvariantWarning, SettingError, use
 from ..inference.base import Engine
-from ..models.base import Family, Level, Predicts, predicts_of
+from ..kinds import CLASS, TIME, OutcomeKind
+from ..models.base import Family, Level, kind_of
 from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
 from ..models.registry import ByOutcome, as_family, resolve_family, with_family_columns
@@ -370,7 +371,7 @@ class _OneKindOfOutcome(BIP):
     """BIP for outcomes of one kind, whose usual family is "auto"; no other regressor predicts them."""
 
     _usual_family: FamilyName
-    _must_predict: Predicts
+    _kind_of_outcome: OutcomeKind
 
     @explains_unknown
     def __init__(
@@ -394,8 +395,9 @@ class _OneKindOfOutcome(BIP):
     def _family_for(self, data: Data) -> tuple[Family, Data]:
         given = as_family(self.family)
         family = as_family(self._usual_family) if isinstance(given, ByOutcome) else given
-        if predicts_of(family) is not self._must_predict:
-            what = f"family={self.family!r} does not predict a {self._must_predict}, as {type(self).__name__} must"
+        if kind_of(family) != self._kind_of_outcome:
+            what = f"family={self.family!r} does not predict a {self._kind_of_outcome.predicts}"
+            what = f"{what}, as {type(self).__name__} must"
             raise SettingError(what, use(family=self._usual_family))
         return family, data
 
@@ -430,7 +432,8 @@ class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
     (['high', 'low'], (900, 2))
     """
 
-    _usual_family, _must_predict = "logistic", Predicts.probability
+    _usual_family = "logistic"
+    _kind_of_outcome = CLASS
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         self._labels, coded = two_classes(y)
@@ -477,4 +480,5 @@ class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
     (900, 2)
     """
 
-    _usual_family, _must_predict = "piecewise_exponential", Predicts.time
+    _usual_family = "piecewise_exponential"
+    _kind_of_outcome = TIME

@@ -22,7 +22,8 @@ from ..data.outcomes import Classes, has_classes, one_series, outcome_column, ou
 from ..data.reading import with_columns
 from ..data.weights import weighted
 from ..exceptions import DataError, PredictionWarning, SettingError, use
-from ..models.base import Predicts
+from ..kinds.classes import log_odds
+from ..kinds.time import concordance
 from ..prediction.choice import check_predict_with
 from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictor import (
@@ -30,8 +31,6 @@ from ..prediction.predictor import (
     Predictor,
     RefittedPredictor,
     SurvivalPredictor,
-    concordance,
-    log_odds,
     places_of_rows,
 )
 from .bases import ClassifierMixin, available_if
@@ -47,7 +46,7 @@ _FEW_ENVIRONMENTS = 4
 
 def _of_times(model: IntervalRegressor) -> bool:
     check_is_fitted(model)
-    return model._outcome.predicts is Predicts.time
+    return model._outcome.kind.censored
 
 
 class IntervalRegressor(EnvironmentSelector):
@@ -136,7 +135,7 @@ class IntervalRegressor(EnvironmentSelector):
         """R² of the predictions; of two classes that of 0 and 1; of counts with an exposure that of rates."""
         check_is_fitted(self)
         outcome = self._outcome
-        if outcome.predicts is Predicts.time:
+        if outcome.kind.censored:
             raise SettingError(f"{outcome.name!r} may be censored, so that squared errors of it are not known.")
         if outcome.exposure is not None and sample_weight is None:
             what = f"predictions are per unit of {outcome.exposure!r}: pass rates with their weights"

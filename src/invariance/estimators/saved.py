@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/7"
+FORMAT = "invariance.model/8"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
@@ -230,7 +230,7 @@ class SavedSummary(Rendered):
         sentence = " ".join(filter(None, (verdict.effects, verdict.context))) or verdict.sentence
         told: dict[str, Any] = {"verdict": sentence, "baseline": verdict.baseline or None}
         told |= {"elsewhere": verdict.follows or None}
-        level = level_in_words(model.level_, model._outcome.predicts) if model.n_environments_ > 1 else None
+        level = level_in_words(model.level_, model._outcome.kind) if model.n_environments_ > 1 else None
         told |= {"level": level, "luck": model.luck_}
         told |= {"selected": format_subset(model.selected_features_)}
         told |= {"predicts with": model.prediction_.told(model.predict_with), "price": model.price_}

@@ -22,6 +22,7 @@ from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.site_level import SiteLevel
 from ..exceptions import DataError, SettingError, use
+from ..kinds import KINDS, NUMBER, OutcomeKind
 from ..moments.moments import Moments
 from .invariance_test import (
     Difference,
@@ -45,30 +46,20 @@ VARIANCE, DISPERSION, BASELINE = "variance", "dispersion", "baseline"
 PIVOT_TOLERANCE = 1e-9
 
 
-class Predicts(StrEnum):
-    number = "number"
-    probability = "probability"  # of the second of two classes
-    rate = "rate"  # events per unit of exposure
-    time = "time"  # until an event that may be censored
-
-
-# {kind of outcome that a family declares: what it predicts}
-OUTCOME_KINDS = {
-    "number": Predicts.number,
-    "class": Predicts.probability,
-    "count": Predicts.rate,
-    "time": Predicts.time,
-}
 # {link that a family declares: the expected outcome at intercept + coefficients · columns}
 INVERSE_LINKS: Mapping[str, Callable[[Floats], Floats]] = {"identity": np.asarray, "log": np.exp, "logit": expit}
 
 
-def predicts_of(family: Any) -> Predicts:
-    """What a family predicts, by the kind of outcome that it declares; None is least squares."""
-    kind = "number" if family is None else _declared(family, "kind", OUTCOME_KINDS)
-    if kind not in OUTCOME_KINDS:
-        raise SettingError(f"{type(family).__name__} declares the unknown kind {kind!r}: use {_either(OUTCOME_KINDS)}.")
-    return OUTCOME_KINDS[kind]
+def kind_of(family: Any) -> OutcomeKind:
+    """Return the kind of outcome that a family declares, by name or as an object; None is least squares."""
+    if family is None:
+        return NUMBER
+    if isinstance(getattr(family, "kind", None), OutcomeKind):
+        return family.kind
+    name = _declared(family, "kind", KINDS)
+    if name not in KINDS:
+        raise SettingError(f"{type(family).__name__} declares the unknown kind {name!r}: use {_either(KINDS)}.")
+    return KINDS[name]
 
 
 def link_of(family: Any) -> str:

@@ -31,10 +31,9 @@ from .base import (
     Level,
     Memory,
     Null,
-    Predicts,
     Remarks,
+    kind_of,
     link_of,
-    predicts_of,
     rows_for,
     too_few_rows_for,
 )
@@ -302,8 +301,8 @@ class ByLikelihood(ABC):
 
     def check(self) -> None:
         """Raise where no kind and link are declared, or where others are than `mean` has."""
-        name, kind, link = type(self).__name__, predicts_of(self), link_of(self)
-        if kind is Predicts.time:
+        name, kind, link = type(self).__name__, kind_of(self), link_of(self)
+        if kind.censored:
             what = f"{name} declares kind='time', but maximise() is not told which times are censored"
             raise SettingError(what, use(family="piecewise_exponential"))
         if link not in INVERSE_LINKS:
@@ -314,14 +313,11 @@ class ByLikelihood(ABC):
 
     def check_outcome(self, data: MultiEnvironmentData) -> None:
         """Raise where outcomes are none of the declared kind."""
-        predicts, y = predicts_of(self), data.y
-        known, what = np.ones(len(y), dtype=bool), ""
-        if predicts is Predicts.probability:
-            known, what = np.isin(y, (0.0, 1.0)), "classes, coded as 0 and 1"
-        elif predicts is Predicts.rate:
-            known, what = (y >= 0.0) & (y == np.floor(y)), "whole numbers from 0 on"
+        kind = kind_of(self)
+        y = data.y
+        known = kind.fits(y)
         if not known.all():
-            told = f"{type(self).__name__} declares kind={self.kind!r}: {data.outcome_name!r} must be {what}"
+            told = f"{type(self).__name__} declares kind={kind.name!r}: {data.outcome_name!r} must be {kind.coding}"
             raise DataError(f"{told}, and is not in {rows_text(int((~known).sum()))}, such as {y[~known][0]:g}.")
 
     def check_mean(self, data: MultiEnvironmentData, intercept: float) -> str:

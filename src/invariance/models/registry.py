@@ -13,7 +13,7 @@ from ..data.outcomes import at_two_values
 from ..exceptions import SettingError, use
 from ..moments.moments import Moments
 from .additive import Additive
-from .base import BoundModel, EnvironmentData, Family, Predicts, link_of, moments_of, predicts_of, rows_of
+from .base import BoundModel, EnvironmentData, Family, kind_of, link_of, moments_of, rows_of
 from .gaussian import LinearGaussian
 from .likelihood import ByLikelihood
 from .random_deviations import too_small_for_free
@@ -47,7 +47,7 @@ def as_family(given: str | Family) -> Family:
     if isinstance(given, type) or not hasattr(given, "bind"):
         raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
     if not isinstance(given, ByOutcome):
-        predicts_of(given)
+        kind_of(given)
         link_of(given)
     return given
 
@@ -174,7 +174,7 @@ def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:
     if isinstance(family, Additive):
         return family.with_splines(data)
     rows = rows_of(data)
-    return family, data if rows is None or predicts_of(family) is not Predicts.probability else rows.with_classes()
+    return family, rows.with_classes() if rows is not None and kind_of(family).classifies else data
 
 
 def taken_by(family: Any) -> tuple[str, ...]:

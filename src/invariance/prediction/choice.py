@@ -18,15 +18,15 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
 from ..exceptions import DataError, SettingError, use
 from ..inference.base import Target
+from ..kinds import OutcomeKind
 from ..models.base import (
     BoundModel,
     EnvironmentData,
     Fit,
     Level,
-    Predicts,
+    kind_of,
     link_of,
     moments_of,
-    predicts_of,
     rows_for,
     rows_of,
 )
@@ -115,14 +115,14 @@ class Selection:
         return predictive.masks[:n], weights[:n] / weights[:n].sum()
 
     @property
-    def predicts(self) -> Predicts:
-        return predicts_of(self.settings.family)
+    def kind(self) -> OutcomeKind:
+        return kind_of(self.settings.family)
 
     @property
     def linear(self) -> bool:
         """Whether least squares fits the mean, and not the family's own likelihood."""
         family = self.settings.family
-        return self.predicts is Predicts.number and link_of(family) == "identity" and not hasattr(family, "mean")
+        return self.kind.by_least_squares and link_of(family) == "identity" and not hasattr(family, "mean")
 
     @classmethod
     def known(cls, settings: FitSettings, data: Data, findings: Findings, mask: Mask) -> Selection:
@@ -241,9 +241,9 @@ def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, interce
 
 # ---------------------------------------------------------------- the gate
 
-# What the ratio of the worst errors must exceed for the selected features to predict: e to this power, of numbers and
-# of other outcomes, or to this over E². benchmarks/predictions.py and prediction_gate.py show what that does.
-_LEAST, _LEAST_DEVIANCE, _FEW = 0.2, 0.3, 5.0
+# What the ratio of the worst errors must exceed for the selected features to predict: e to the power of the kind's
+# `choice_margin`, or of this over E². benchmarks/predictions.py and prediction_gate.py show what that does.
+_FEW = 5.0
 # An RMSE that is less than this share of the outcome's standard deviation is rounding.
 _ROUNDING = 1e-6
 # Errors count as alike up to this ratio.
@@ -271,7 +271,7 @@ class Choice:
     threshold: float
     n_features: int
     n_selected: int
-    predicts: Predicts
+    kind: OutcomeKind
     reason: str = ""
     n_constant: int = 0
 
@@ -289,7 +289,7 @@ class Choice:
     @property
     def measure(self) -> str:
         """What the errors are."""
-        return "RMSE" if self.predicts is Predicts.number else "deviance over that of a constant"
+        return self.kind.choice_error
 
     def named(self, kind: str) -> str:
         """What predicts, in words; kind: one of PREDICT_WITH"""
@@ -338,15 +338,14 @@ def worst_of(everything: Floats, selected: Floats) -> tuple[float, float]:
     return (float(everything[known].max()), float(selected[known].max())) if known.any() else (np.nan, np.nan)
 
 
-def gate(everything: Floats, selected: Floats, predicts: Predicts) -> tuple[float, float]:
+def gate(everything: Floats, selected: Floats, kind: OutcomeKind) -> tuple[float, float]:
     """How many times worse all features predict the worst environment than the selected ones do, from errors (E,), and
     the threshold beyond which that shows that they fail"""
     of_all, of_chosen = worst_of(everything, selected)
     n = int(_comparable(everything, selected).sum())
-    least = _LEAST if predicts is Predicts.number else _LEAST_DEVIANCE
     with np.errstate(divide="ignore"):
         ratio = 1.0 if of_all == of_chosen else float(np.divide(of_all, of_chosen))
-    return ratio, float(np.exp(max(least, _FEW / max(n, 1) ** 2)))
+    return ratio, float(np.exp(max(kind.choice_margin, _FEW / max(n, 1) ** 2)))
 
 
 def choose(selection: Selection, refits: Refits | None = None) -> Choice:
@@ -361,14 +360,14 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
             errors = _left_out_errors(selection, chosen, refits)
     except DataError as error:
         reason = f"{error.args[0].what.removesuffix('.')}."  # no remedy: the selected ones predict already
-    if selection.predicts is Predicts.number:
+    if selection.kind.by_least_squares:
         middle = np.zeros(0), float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean())
         errors[errors < _ROUNDING * np.sqrt(_squares(data, (), *middle) / data.n_rows)] = 0.0
     everything, selected = errors
-    ratio, threshold = gate(everything, selected, selection.predicts)
+    ratio, threshold = gate(everything, selected, selection.kind)
     uses = "selected" if reason or ratio > threshold else "everything"
     used = data.features.n_features if refits is not None else len(data.features.with_columns(usable_columns(data)))
-    about = ratio, threshold, used, chosen.n_features, selection.predicts, reason, data.features.n_features - used
+    about = ratio, threshold, used, chosen.n_features, selection.kind, reason, data.features.n_features - used
     return Choice(uses, data.environments, everything, selected, *about)
 
 
@@ -393,7 +392,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
             of_all: Any = line_of_everything(others) if selection.linear else regression_on_everything(family, others)
             fits = of_all, _fit_on(selection, others, columns, chosen.names)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
-            if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:
+            if isinstance(fits[0], Fit) and not selection.kind.by_least_squares:
                 errors[:, place] /= _error(regression_on(family, rows_for("whole", others), ()), data, place)
     return errors
 
@@ -413,7 +412,7 @@ def _fit_on(selection: Selection, data: Any, columns: tuple[str, ...], names: tu
 
 def _error(fit: Any, data: Any, place: int) -> float:
     """RMSE in an environment, or mean deviance"""
-    if isinstance(fit, Fit) and predicts_of(fit.specification) is not Predicts.number:
+    if isinstance(fit, Fit) and not kind_of(fit.specification).by_least_squares:
         return mean_deviance(fit, data, data.rows(place))
     if isinstance(data, Moments):
         return float(np.sqrt(squared_error(data, place, fit.columns, fit.coefficients, fit.intercept)))

@@ -12,14 +12,16 @@ import numpy as np
 from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
-from ..models.base import BoundModel, Family, Fit, Predicts, moments_of, predicts_of
+from ..kinds import COUNT
+from ..kinds.classes import log_loss, log_odds
+from ..models.base import BoundModel, Family, Fit, kind_of, moments_of
 from ..models.counts import CountRegression
 from ..models.regression import Logistic, Regression
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
 from ..moments.random_intercept import inverse_roots, random_intercept
-from .predictor import columns_of, error_of, log_loss, log_odds, squared_error
+from .predictor import columns_of, squared_error
 
 Data = MultiEnvironmentData | Moments
 # Features that are constant in every environment count where there are so many more environments than they are.
@@ -190,15 +192,15 @@ def without(data: Data, label: Hashable) -> Any:
 def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float:
     """Of these rows (n,); of times the mean of squared deviance residuals: events per unit of cumulative hazard"""
     y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
-    if predicts_of(fit.specification) is Predicts.probability:
+    if kind_of(fit.specification).classifies:
         own_link = not isinstance(fit.specification, Regression)
         return 2.0 * log_loss(y, log_odds(fit.mean(linear)) if own_link else linear)
     exposure = None if data.exposure is None else data.exposure[rows]
     with np.errstate(over="ignore"):
         if not isinstance(fit, PiecewiseExponentialFit):
-            return error_of(Predicts.rate, y, fit.mean(linear), exposure)
+            return COUNT.error(y, fit.mean(linear), exposure)
         assert data.event is not None
-        return error_of(Predicts.rate, data.event[rows], np.exp(linear), fit.baseline.cumulative(y))
+        return COUNT.error(data.event[rows], np.exp(linear), fit.baseline.cumulative(y))
 
 
 def pooled_model(family: Family, data: MultiEnvironmentData) -> BoundModel:
@@ -242,15 +244,15 @@ def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]
 
 def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float) -> Fit:
     """penalty : of columns with standard deviation 1"""
-    X, predicts, (y, weights) = columns_of(data, columns), predicts_of(family), rates(data)
-    mean, spread = X.mean(axis=0), X.std(axis=0)
-    rate = 1.0
-    if predicts is Predicts.rate:
-        # Relative to the mean rate, so that no unit decides when the steps end.
-        rate, penalty = float(np.average(y, weights=weights)), penalty / data.y.sum()
-    model = ridge_glm(predicts, penalty).fit((X - mean) / spread, y / rate, sample_weight=weights)
+    X = columns_of(data, columns)
+    kind = kind_of(family)
+    y, weights = rates(data)
+    mean = X.mean(axis=0)
+    spread = X.std(axis=0)
+    unit = kind.unit(y, weights)
+    model = kind.ridge(penalty, data.y).fit((X - mean) / spread, y / unit, sample_weight=weights)
     slopes = np.ravel(model.coef_) / spread
-    intercept = float(np.ravel(model.intercept_)[0] + np.log(rate) - slopes @ mean)
+    intercept = float(np.ravel(model.intercept_)[0] + np.log(unit) - slopes @ mean)
     none = np.zeros((0, len(columns))), np.zeros(0)
     return Fit(columns, slopes, intercept, *none, getattr(family, "family", family))
 
@@ -258,12 +260,3 @@ def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, 
 def rates(data: MultiEnvironmentData) -> tuple[Floats, Floats | None]:
     """(n,) outcomes, rates where there is an exposure, and their weights"""
     return (data.y, None) if data.exposure is None else (data.y / data.exposure, data.exposure)
-
-
-def ridge_glm(predicts: Predicts, penalty: float) -> Any:
-    """Of classes, or of rates relative to their mean"""
-    from sklearn.linear_model import LogisticRegression, PoissonRegressor
-
-    if predicts is Predicts.probability:
-        return LogisticRegression(C=1.0 / penalty, max_iter=1000)
-    return PoissonRegressor(alpha=penalty, solver="newton-cholesky")

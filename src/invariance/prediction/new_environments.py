@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, logit, xlogy
-from scipy.stats import binomtest, norm, rankdata
-from scipy.stats import t as student
+from scipy.stats import norm
 
 from .._tools.arrays import Floats
 from .._tools.progress import ProgressBar, ProgressMode
@@ -22,7 +19,8 @@ from .._tools.time_limit import out_of_time
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError
-from ..models.base import Predicts
+from ..kinds import NUMBER, OutcomeKind
+from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from .choice import Refits, Selection, build, columns_of_kind
@@ -32,8 +30,6 @@ from .predictor import (
     Predictor,
     SurvivalPredictor,
     columns_of,
-    concordant_pairs,
-    log_odds,
     squared_error,
 )
 
@@ -41,57 +37,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Kind(NamedTuple):
-    """figures : names; measure : the one that tells how well; scale : on which predictions are calibrated; mean : what
-    that of a group of rows is"""
-
-    figures: tuple[str, ...]
-    measure: str
-    scale: str
-    mean: str
-
-
-_ALL = "observed", "predicted", "intercept", "slope"
-KINDS = {
-    Predicts.number: Kind((*_ALL, "rmse", "r2"), "rmse", "predictions", "mean"),
-    Predicts.probability: Kind((*_ALL, "brier", "log_loss", "auc"), "auc", "log odds", "probability"),
-    Predicts.rate: Kind((*_ALL, "deviance_explained"), "deviance_explained", "logarithms of rates", "rate"),
-    Predicts.time: Kind((*_ALL, "concordance"), "concordance", "logarithms of hazards", "share of rows with the event"),
-}
-COVERAGE = 0.95
-_MOST_STEPS = 100
-_ENOUGH = 1e-12
-_MOST_GROUPS, _ROWS_PER_GROUP = 5, 20
-# The largest mean of a Poisson law by which none occur with probability 2.5%
-_MOST_OF_NONE = -float(np.log(0.5 - 0.5 * COVERAGE))
-# Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
-_Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
-_BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
-
-
-class Figure(NamedTuple):
-    """An estimate with a 95% interval, NaN where there is none"""
-
-    value: float
-    low: float = np.nan
-    high: float = np.nan
-
-
-def _around(value: float, error: float, freedom: float = np.inf) -> Figure:
-    margin = float(student.ppf(0.5 + 0.5 * COVERAGE, freedom)) * error if freedom > 0.0 else np.nan
-    return Figure(float(value), float(value - margin), float(value + margin))
-
-
-def _share(value: float, error: float) -> Figure:
-    """Between 0 and 1: symmetric in log odds; no interval at the ends, where the error is not known."""
-    if not 0.0 < value < 1.0 or not error > 0.0:
-        return Figure(value)
-    _, *ends = _around(float(logit(value)), error / (value * (1.0 - value)))
-    return Figure(value, *(float(expit(end)) for end in ends))
+_MOST_GROUPS = 5
+_ROWS_PER_GROUP = 20
 
 
 def figures_of(
-    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
+    kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
 ) -> dict[str, float]:
     """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event (n,) of times.
     observed, predicted : means, or totals over the total exposure; of times the events per row, and those expected
@@ -99,143 +50,11 @@ def figures_of(
     rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
     NaN where something is not defined, as with one class only."""
-    return {name: each.value for name, each in measured(predicts, observed, predicted, exposure, event).items()}
-
-
-def measured(
-    predicts: Predicts,
-    observed: Floats,
-    predicted: Floats,
-    exposure: Floats | None = None,
-    event: Floats | None = None,
-    hazard: tuple[Floats, Floats, Floats] | None = None,
-) -> dict[str, Figure]:
-    """Figures with intervals, by standard errors that hold whatever the distribution of the rows (sandwich, DeLong).
-    hazard : of times, as `_cumulative_hazards` has it"""
-    if predicts is Predicts.number:
-        values: tuple[Figure, ...] = _of_numbers(observed, predicted)
-    elif predicts is Predicts.probability:
-        values = _of_probabilities(observed, predicted)
-    elif predicts is Predicts.rate:
-        values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
-    else:
-        assert event is not None
-        calibration = (Figure(np.nan),) * 4
-        if hazard is not None:
-            risk, time, seen = hazard
-            _, _, intercept, slope, _ = _of_rates(seen, risk, time)
-            calibration = Figure(seen.mean()), Figure(float(np.mean(risk * time))), intercept, slope
-        values = *calibration, _concordance(observed, event, predicted)
-    return dict(zip(KINDS[predicts].figures, values, strict=True))
-
-
-def _of_numbers(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
-    errors, n = y - predicted, len(y)
-    missed, about = float(np.mean(errors**2)), predicted - predicted.mean()
-    scatter = float(about @ about)
-    intercept = _around(errors.mean(), float(errors.std(ddof=1)) / np.sqrt(n), n - 1.0) if n > 1 else Figure(np.nan)
-    slope = Figure(np.nan)
-    if scatter > (1e-12 * float(np.abs(predicted).max())) ** 2 * n:
-        value = float(about @ y) / scatter
-        left = y - y.mean() - value * about
-        slope = _around(value, float(np.sqrt((about**2) @ left**2 * n / max(n - 2, 1))) / scatter, n - 2.0)
-    relative = float(np.std(errors**2, ddof=1)) / (2.0 * missed * np.sqrt(n)) if missed and n > 2 else np.nan
-    rmse, means = _ratio(float(np.sqrt(missed)), relative, n - 1.0), (Figure(y.mean()), Figure(predicted.mean()))
-    return *means, intercept, slope, rmse, _explained(errors**2, (y - y.mean()) ** 2)
-
-
-def _ratio(value: float, relative: float, freedom: float = np.inf) -> Figure:
-    """Above 0: symmetric in logarithms."""
-    _, *ends = _around(0.0, relative, freedom)
-    return Figure(value, *(value * float(np.exp(end)) for end in ends))
-
-
-def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
-    odds, share = log_odds(predicted), float(y.mean())
-    log_loss, brier = np.mean(np.logaddexp(0.0, odds) - y * odds), np.mean((y - predicted) ** 2)
-    intercept = slope = auc = Figure(np.nan)
-    if 0.0 < share < 1.0:
-        events, others = odds[y == 1.0], odds[y == 0.0]
-        # What makes the mean of the probabilities that of y.
-        shift = float(logit(share)) - odds.max()
-        if odds.min() < odds.max():
-            ends = shift, float(logit(share)) - odds.min()
-            shift = brentq(lambda shift: np.mean(expit(odds + shift)) - share, *ends)
-        own = expit(odds + shift)
-        intercept = _around(shift, float(np.sqrt(np.sum((y - own) ** 2)) / np.sum(own * (1.0 - own))))
-        # Where log odds of the classes do not overlap, the best slope is infinite.
-        if events.min() < others.max() and others.min() < events.max():
-            slope = _slope(y, odds, _BERNOULLI, float(logit(share)))
-        auc = _auc(events, others)
-    means = Figure(share), Figure(float(predicted.mean()))
-    return *means, intercept, slope, Figure(float(brier)), Figure(float(log_loss)), auc
-
-
-def _auc(events: Floats, others: Floats) -> Figure:
-    """By the midranks of the scores of both classes; the interval by DeLong's variance."""
-    (m, n), ranks = (len(events), len(others)), rankdata(np.concatenate([events, others]))
-    above = (ranks[:m] - rankdata(events)) / n
-    below = 1.0 - (ranks[m:] - rankdata(others)) / m
-    variance = above.var(ddof=1) / m + below.var(ddof=1) / n if min(m, n) > 1 else np.nan
-    return _share(float(above.mean()), float(np.sqrt(variance)))
-
-
-def _concordance(times: Floats, event: Floats, predicted: Floats) -> Figure:
-    """With an interval by what each row contributes to the pairs (infinitesimal jackknife)."""
-    right, pairs = concordant_pairs(times, event, predicted)
-    if not pairs.any():
-        return Figure(np.nan)
-    value = float(right.sum() / pairs.sum())
-    return _share(value, 2.0 * float(np.sqrt(np.sum((right - value * pairs) ** 2))) / float(pairs.sum()))
-
-
-def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Figure, ...]:
-    expected, total = rate * exposure, exposure.sum()
-    own = y.sum() / total
-    means = Figure(own), Figure(expected.sum() / total)
-    if not y.any() or not (expected > 0.0).all():
-        return *means, *(Figure(np.nan),) * 3
-    logs, slope, times = np.log(rate), Figure(np.nan), y.sum() / expected.sum()
-    intercept = _around(np.log(times), float(np.sqrt(np.sum((y - times * expected) ** 2)) / y.sum()))
-    events = logs[y > 0.0]
-    # Else a slope, however large, makes events certain where they are and impossible elsewhere.
-    if events.min() < events.max() or logs.min() < events[0] < logs.max():
-        law: _Law = (lambda eta: exposure * np.exp(eta),) * 3
-        slope = _slope(y, logs, law, float(np.log(own)))
-    missed, scatter = (xlogy(y, y / mean) - y + mean for mean in (expected, exposure * own))
-    return *means, intercept, slope, _explained(missed, scatter)
-
-
-def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> Figure:
-    """Maximum likelihood slope of y on the predictor (n,), which must exist, with its sandwich standard error;
-    start : intercept without a slope."""
-    cumulant, mean, variance = law
-    scale = predictor.std()
-    design = np.column_stack([np.ones(len(y)), (predictor - predictor.mean()) / scale])
-
-    def log_likelihood(theta: Floats) -> float:
-        return float(y @ (design @ theta) - cumulant(design @ theta).sum())
-
-    theta = np.array([start, 0.0])
-    value = log_likelihood(theta)
-    for _ in range(_MOST_STEPS):
-        eta = design @ theta
-        scores = design * (y - mean(eta))[:, None]
-        try:
-            steps = np.linalg.solve((design * variance(eta)[:, None]).T @ design, scores.T)
-        except np.linalg.LinAlgError:
-            return Figure(np.nan)
-        step, score = steps.sum(axis=1), scores.sum(axis=0)
-        if step @ score < _ENOUGH:
-            return _around(theta[1] / scale, float(np.sqrt(np.sum(steps[1] ** 2)) / scale))
-        while not (new := log_likelihood(theta + step)) >= value and np.abs(step).max() > _ENOUGH:
-            step = 0.5 * step
-        theta, value = theta + step, new
-    return Figure(np.nan)
+    return {name: each.value for name, each in kind.measured(observed, predicted, exposure, event).items()}
 
 
 def calibration_groups(
-    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
+    kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
 ) -> Floats:
     """(k, 5) of up to five groups of rows with similar predictions `by` (n,): predicted and observed mean, or totals
     over the exposure, the ends of a 95% interval of the latter, and rows."""
@@ -245,30 +64,9 @@ def calibration_groups(
     for k in np.unique(group):
         rows = group == k
         n, weight = int(rows.sum()), np.ones(int(rows.sum())) if weights is None else weights[rows]
-        mean = float(observed[rows].sum() / weight.sum())
-        if predicts in (Predicts.probability, Predicts.time):
-            interval = binomtest(round(observed[rows].sum()), n).proportion_ci(COVERAGE, method="wilson")
-            low, high = interval.low, interval.high
-        else:
-            left = float(np.sum((observed[rows] - mean * weight) ** 2)) * n / max(n - 1, 1)
-            _, low, high = _around(mean, float(np.sqrt(left)) / float(weight.sum()), n - 1.0)
-            if predicts is Predicts.rate:
-                low, high = (max(low, 0.0), high) if mean else (0.0, _MOST_OF_NONE / float(weight.sum()))
+        mean, low, high = kind.interval_of_mean(observed[rows], weight)
         found.append((float((predicted[rows] * weight).sum() / weight.sum()), mean, low, high, n))
     return np.array(found)
-
-
-def _explained(missed: Floats, scatter: Floats) -> Figure:
-    """From the errors (n,) of rows, and from those around the environment's own mean, where these are smallest."""
-    value = share_explained(float(missed.sum()), float(scatter.sum()))
-    error = np.sqrt(np.sum((missed - (1.0 - value) * scatter) ** 2)) / scatter.sum() if np.isfinite(value) else np.nan
-    _, low, high = _around(value, float(error))
-    return Figure(value, low, float(np.minimum(high, 1.0)))
-
-
-def share_explained(missed: float, scatter: float) -> float:
-    """NaN where nothing scatters"""
-    return 1.0 - missed / scatter if scatter > 0.0 else np.nan
 
 
 # Quantiles of the errors that are kept of an environment with more rows.
@@ -395,8 +193,8 @@ class NewEnvironments(Rendered):
         return pd.DataFrame(rows, columns=["environment", "rows", "events", *self.kind.figures, *ends, "features"])
 
     @property
-    def kind(self) -> Kind:
-        return KINDS[self.outcome.predicts]
+    def kind(self) -> OutcomeKind:
+        return self.outcome.kind
 
     @staticmethod
     def head_of(name: str) -> str:
@@ -416,7 +214,7 @@ class NewEnvironments(Rendered):
     @property
     def of_shares(self) -> bool:
         """Whether rows have an event or none."""
-        return self.outcome.predicts in (Predicts.probability, Predicts.time)
+        return self.kind.of_shares
 
     def on_average(self, name: str) -> float:
         """The mean of a figure over the environments that have it, each counting once; NaN where none has."""
@@ -426,10 +224,10 @@ class NewEnvironments(Rendered):
     @property
     def sections(self) -> tuple[Section]:
         names = [name for name in self.kind.figures if name != "log_loss"]  # for which there is no room
-        usual = "z.4g" if self.outcome.predicts is Predicts.number else "z.3f"
 
         def shown(name: str, value: float) -> str:
-            return "–" if np.isnan(value) else format(value, "+z.3f" if name == "intercept" else usual)
+            usual = "+z.3f" if name == "intercept" else self.kind.figure_format
+            return "–" if np.isnan(value) else format(value, usual)
 
         places, notes = shown_first([-abs(left.figures.get("rmse", left.rows)) for left in self.left_out])
         chosen = [self.left_out[place] for place in places]
@@ -450,8 +248,7 @@ class NewEnvironments(Rendered):
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
             told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
-            mean = "mean" if self.outcome.predicts is Predicts.probability else self.kind.mean
-            yield f"The {mean} is farthest off in {in_quotes(worst.environment)}: {told}."
+            yield f"The {self.kind.mean_name} is farthest off in {in_quotes(worst.environment)}: {told}."
         scale = self.kind.scale
         yield (
             f"Intercept: calibration-in-the-large of {scale} (ideal 0). Slope: calibration slope (ideal 1; below 1: "
@@ -478,7 +275,7 @@ def cross_validate(
         for label in data.environments:
             if out_of_time(_LEAVING_OUT):
                 break
-            found.append(_without(label, whole, outcome.predicts, kinds, refits, selected))
+            found.append(_without(label, whole, outcome.kind, kinds, refits, selected))
             bar.advance()
     if out_of_time(_LEAVING_OUT):
         selected.clear()
@@ -493,7 +290,7 @@ def cross_validate(
 def _without(
     label: Hashable,
     whole: Selection,
-    predicts: Predicts,
+    outcome_kind: OutcomeKind,
     kinds: Sequence[str],
     refits: Refits | None,
     selected: Selected,
@@ -524,7 +321,7 @@ def _without(
         columns = predictor if isinstance(predictor, tuple) else predictor.design.columns
         if isinstance(predictor, tuple):
             assert refits is not None
-            errors = _errors_of_rows(refits.data, place, refits.predicted(place, columns), predicts)
+            errors = _errors_of_rows(refits.data, place, refits.predicted(place, columns), outcome_kind)
         elif isinstance(data, Moments):
             errors = _errors_of_moments(data, place, predictor)
         else:
@@ -533,7 +330,7 @@ def _without(
                 assert data.event is not None
                 hazard = _cumulative_hazards(predictor, X, data.y[data.rows(place)], data.event[data.rows(place)])
             mean = predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X)
-            errors = _errors_of_rows(data, place, mean, predicts, hazard)
+            errors = _errors_of_rows(data, place, mean, outcome_kind, hazard)
         used = features.with_columns(columns)
         found.append(EnvironmentErrors(label, used, unseen=unseen, rows=int(data.counts[place]), **errors))
     return found
@@ -556,22 +353,22 @@ def _errors_of_rows(
     data: MultiEnvironmentData,
     place: int,
     mean: Floats,
-    predicts: Predicts,
+    kind: OutcomeKind,
     hazard: tuple[Floats, Floats, Floats] | None = None,
 ) -> dict[str, Any]:
     """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard : of `measured`"""
     rows = data.rows(place)
     y, outcome_columns = data.y[rows], {role: values[rows] for role, values in data.outcome_columns.items()}
-    found = measured(predicts, y, mean, **outcome_columns, hazard=hazard)
+    found = kind.measured(y, mean, **outcome_columns, hazard=hazard)
     fields: dict[str, Any] = {"absolute_errors": None, **_plain(found)}
-    if predicts is Predicts.number:
+    if kind.by_least_squares:
         return fields | {
             "absolute_errors": _kept(np.abs(y - mean)),
-            "calibration": calibration_groups(predicts, y, mean, None, mean),
+            "calibration": calibration_groups(kind, y, mean, None, mean),
         }
     count = outcome_columns.get("event", y)
     seen, expected, by = (count, mean, mean) if hazard is None else (hazard[2], hazard[0] * hazard[1], hazard[0])
-    groups = calibration_groups(predicts, seen, expected, outcome_columns.get("exposure"), by)
+    groups = calibration_groups(kind, seen, expected, outcome_columns.get("exposure"), by)
     return fields | {"events": round(float(count.sum())), "calibration": groups}
 
 
@@ -594,18 +391,18 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str
     slope = Figure(np.nan)
     if spread > 1e-12 * total:
         left = max(total - covered**2 / spread, 0.0) / max(n - 2.0, 1.0)
-        slope = _around(covered / spread, float(np.sqrt(left / spread)), n - 2.0)
+        slope = around(covered / spread, float(np.sqrt(left / spread)), n - 2.0)
     values = (
-        *(Figure(float(means[y])), Figure(predicted), _around(means[y] - predicted, np.sqrt(errors / n), n - 1.0)),
-        *(slope, _ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)), Figure(share_explained(missed, total / n))),
+        *(Figure(float(means[y])), Figure(predicted), around(means[y] - predicted, np.sqrt(errors / n), n - 1.0)),
+        *(slope, ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)), Figure(share_explained(missed, total / n))),
     )
-    found = _plain(dict(zip(KINDS[Predicts.number].figures, values, strict=True)))
+    found = _plain(dict(zip(NUMBER.figures, values, strict=True)))
     sample = sampled_data(moments, columns)
     if sample is None:
         return {"absolute_errors": None, **found}
     rows = sample.rows(place)
     observed, mean = sample.y[rows], predictor.predict(columns_of(sample, columns))[rows]
-    groups = calibration_groups(Predicts.number, observed, mean, None, mean)
+    groups = calibration_groups(NUMBER, observed, mean, None, mean)
     return {"absolute_errors": _kept(np.abs(observed - mean)), "calibration": groups, **found}
 
 

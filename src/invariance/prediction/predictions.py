@@ -12,7 +12,7 @@ import numpy as np
 from .._tools.arrays import Floats
 from .._tools.progress import ProgressMode
 from ..exceptions import SettingError
-from ..models.base import Predicts, rows_for
+from ..models.base import rows_for
 from .choice import Choice, Refits, Selection, build, choose
 from .new_environments import OUT_OF_TIME, EnvironmentErrors, NewEnvironments, Selected, cross_validate
 from .predictor import PredictedOutcome, Predictor
@@ -21,13 +21,6 @@ from .predictor import PredictedOutcome, Predictor
 _ENOUGH, _LITTLE = 4, 0.01
 # An RMSE that is less than this share of a constant's is rounding.
 _ROUNDING = 1e-6
-# {what is predicted: the figure of `NewEnvironments`, what its error is called}; of shares that are right, the rest
-_ERRORS = {
-    Predicts.number: ("rmse", "RMSE"),
-    Predicts.probability: ("log_loss", "log loss"),
-    Predicts.rate: ("deviance_explained", "share of the deviance that is not explained"),
-    Predicts.time: ("concordance", "share of pairs in the wrong order"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +38,19 @@ class Price:
     @classmethod
     def of(cls, selected: NewEnvironments, everything: NewEnvironments, constant: NewEnvironments, uses: str) -> Price:
         """From what the three did in the same environments."""
-        predicts = selected.outcome.predicts
-        figure, measure = _ERRORS[predicts]
+        kind = selected.outcome.kind
 
         def error(left: EnvironmentErrors) -> float:
-            value = left.figures[figure]
-            return value if predicts in (Predicts.number, Predicts.probability) else 1.0 - value
+            return kind.price_error(left.figures[kind.price_figure])
 
         kinds = selected, everything, constant
         each = [{left.environment: error(left) for left in found.left_out} for found in kinds]
         environments = tuple(each[0] | each[1] | each[2])
         errors = [np.array([known.get(label, np.nan) for label in environments]) for known in each]
-        if predicts is Predicts.number:
+        if kind.by_least_squares:
             for found in errors[:2]:
                 found[found < _ROUNDING * errors[2]] = 0.0
-        return cls(environments, errors[0], errors[1], errors[2], measure, uses)
+        return cls(environments, errors[0], errors[1], errors[2], kind.price_name, uses)
 
     @property
     def content(self) -> dict[str, Any]:

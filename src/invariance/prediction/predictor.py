@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit, xlogy
 from scipy.stats import t as student
 
 from .._tools.arrays import Floats, Integers
@@ -20,28 +19,20 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
 from ..exceptions import DataError, PredictionWarning, SettingError
+from ..kinds import NUMBER, OutcomeKind
 from ..models.base import (
     INVERSE_LINKS,
     EnvironmentData,
     Family,
     Fit,
-    Predicts,
+    kind_of,
     link_of,
     moments_of,
-    predicts_of,
     rows_of,
 )
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..moments.random_intercept import whitening_of, whitening_of_rows
-
-# {what is predicted: the mean at intercept + coefficients · columns}, in methods to compare with
-MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
-    Predicts.number: np.asarray,
-    Predicts.probability: expit,
-    Predicts.rate: np.exp,
-    Predicts.time: np.asarray,  # logarithms of relative risks, which have a baseline besides
-}
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class PredictedOutcome:
     exposure : name of the unit of rates, if any"""
 
     name: str
-    predicts: Predicts = Predicts.number
+    kind: OutcomeKind = NUMBER
     classes: Classes | None = None
     exposure: str | None = None
     link: str = "identity"
@@ -58,16 +49,18 @@ class PredictedOutcome:
     @classmethod
     def of(cls, data: EnvironmentData, family: Family | None) -> PredictedOutcome:
         """family : None is least squares"""
-        predicts, link, rows = predicts_of(family), link_of(family), rows_of(data)
+        kind = kind_of(family)
+        link = link_of(family)
+        rows = rows_of(data)
         if rows is None:
-            return cls(data.outcome_name, predicts, link=link)
-        classes = (0, 1) if predicts is Predicts.probability and rows.classes is None else rows.classes
-        return cls(data.outcome_name, predicts, classes, rows.exposure_name, link)
+            return cls(data.outcome_name, kind, link=link)
+        classes = (0, 1) if kind.classifies and rows.classes is None else rows.classes
+        return cls(data.outcome_name, kind, classes, rows.exposure_name, link)
 
     @property
     def in_words(self) -> str:
         """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of years"."""
-        if self.predicts is Predicts.probability and self.classes is not None:
+        if self.kind.classifies and self.classes is not None:
             return f"the probability that {self.name} is {class_in_words(self.classes[1])}"
         return self.name if self.exposure is None else f"{self.name} per unit of {self.exposure}"
 
@@ -86,30 +79,19 @@ class PredictedOutcome:
     def inverse_link(self) -> Callable[[Floats], Floats] | None:
         """The mean at intercept + coefficients · columns, as saved models know it; None of a link of one's own. Of
         times these are logarithms of relative risks, which have a baseline besides."""
-        return INVERSE_LINKS.get("identity" if self.predicts is Predicts.time else self.link)
+        return INVERSE_LINKS.get("identity" if self.kind.censored else self.link)
 
     @property
     def has_intervals(self) -> bool:
         """Whether errors of one size everywhere make sense: of numbers that are linear in their columns."""
-        return self.predicts is Predicts.number and self.link == "identity"
+        return self.kind.by_least_squares and self.link == "identity"
 
     def check_intervals(self) -> None:
         """Raise where intervals of one width would be nonsense."""
         if not self.has_intervals:
-            number = self.predicts is Predicts.number
-            why = f" with a {self.link} link, as its errors depend on its mean" if number else ""
+            by_mean = f" with a {self.link} link, as its errors depend on its mean"
+            why = by_mean if self.kind.by_least_squares else ""
             raise SettingError(f"{self.in_words} has no intervals{why}: new_environments() shows how far it is off.")
-
-
-def log_odds(probability: Floats) -> Floats:
-    """(n,) finite ones, also of 0 and 1"""
-    least = 2.0**-53
-    return np.asarray(logit(np.clip(probability, least, 1.0 - least)))
-
-
-def log_loss(y: Floats, odds: Floats) -> float:
-    """Mean over rows, of classes (n,) as 0 and 1 and of log odds (n,)"""
-    return float(np.mean(np.logaddexp(0.0, odds) - y * odds))
 
 
 def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
@@ -434,55 +416,6 @@ class SurvivalPredictor(LinearPredictor):
         with np.errstate(over="ignore"):
             risks = [np.exp(np.take(X, m.at, axis=1) @ m.coefficients + m.intercept) for m in self.members]
         return list(zip(self.baselines, risks, strict=True))
-
-
-def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
-    """Harrell's: of the pairs of rows of which it is known which event came first, the share that `predicted` times
-    (n,) put in this order, ties counting half; NaN without such pairs.
-    event (n,): whether the time of a row ended with it, else it is known only to come later"""
-    right, pairs = concordant_pairs(times, event, predicted)
-    return float(right.sum() / pairs.sum()) if pairs.any() else float("nan")
-
-
-def concordant_pairs(times: Floats, event: Floats, predicted: Floats) -> tuple[Floats, Floats]:
-    """(n,) of each row, in the order of times: pairs with other rows in the right order, and all of its pairs"""
-    order = np.lexsort((-event, times))
-    times, event, predicted = times[order], event[order], predicted[order]
-    right, pairs = np.zeros(len(times)), np.zeros(len(times))
-    for i in np.flatnonzero(event):
-        # Of rows with the same time those that are censored come later.
-        later = i + 1 + np.flatnonzero((times[i + 1 :] > times[i]) | (event[i + 1 :] == 0.0))
-        share = (predicted[later] > predicted[i]) + 0.5 * (predicted[later] == predicted[i])
-        right[later] += share
-        pairs[later] += 1.0
-        right[i] += share.sum()
-        pairs[i] += len(later)
-    return right, pairs
-
-
-# {what is predicted: the error that is told of it}, smaller is better
-ERRORS = {
-    Predicts.number: "RMSE",
-    Predicts.probability: "log loss",
-    Predicts.rate: "Poisson deviance",
-    Predicts.time: "1 − concordance",
-}
-
-
-def error_of(
-    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
-) -> float:
-    """One of ERRORS, a mean over rows, of outcomes (n,), classes as 0 and 1, and predictions (n,), per unit of exposure
-    (n,); of times, in the order that was predicted; NaN where no pair of times can be ordered."""
-    if predicts is Predicts.number:
-        return float(np.sqrt(np.mean((observed - predicted) ** 2)))
-    if predicts is Predicts.probability:
-        return log_loss(observed, log_odds(predicted))
-    if predicts is Predicts.rate:
-        mean = predicted if exposure is None else predicted * exposure
-        return float(2.0 * np.mean(xlogy(observed, observed) - xlogy(observed, mean) - observed + mean))
-    assert event is not None
-    return 1.0 - concordance(observed, event, predicted)
 
 
 def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:

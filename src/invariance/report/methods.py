@@ -25,7 +25,7 @@ from ..decisions.diagnosis import Diagnosis
 from ..decisions.effects import standard_errors_in_words
 from ..decisions.levels import BaselineDifference
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Level, Predicts, link_of, predicts_of
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Level, kind_of, link_of
 from ..models.free_baselines import FreeBaselineGaussian, FreeBaselineRandomDeviations
 from ..models.likelihood import ByLikelihood
 from ..models.random_deviations import too_small_for_free
@@ -344,9 +344,8 @@ def _score(subject: Subject) -> Iterator[str]:
     if getattr(family, "invariance", "") == "mean":
         yield "Each environment has a variance of its own."
     if weight := getattr(family, "pseudo_rows", 0.0):
-        places = {Predicts.time: "with events at the pooled rate", Predicts.rate: "at the pooled fit"}
-        like = places.get(predicts_of(family), "at the pooled mean")
-        yield f"Each environment also has pseudo-data {like}, of weight {weight:g}, which keep its fits finite."
+        place = kind_of(family).pseudo_data
+        yield f"Each environment also has pseudo-data {place}, of weight {weight:g}, which keep its fits finite."
 
 
 def _design_score(design: Design) -> Iterator[str]:
@@ -376,7 +375,7 @@ def _free_baselines(subject: Subject) -> Iterator[str]:
     why = "as was asked for" if asked else "because no subset was compatible where baselines had to be the same, too"
     own = "baseline" if findings.level is Level.effects else "baseline and a variance of its noise"
     yield f"Each environment has its own {own}, {why}."
-    strata = "baseline hazards" if predicts_of(subject.family) is Predicts.time else "intercepts"
+    strata = kind_of(subject.family).baselines
     model = findings.target.model
     by_f = isinstance(model, FreeBaselineGaussian | FreeBaselineRandomDeviations)
     test = "F test" if by_f else "likelihood ratio test"

@@ -31,7 +31,7 @@ from ..decisions.effects import (
 )
 from ..decisions.levels import LEFT_FREE
 from ..exceptions import SettingError
-from ..models.base import INVERSE_LINKS, Level, Predicts, link_of, predicts_of
+from ..models.base import INVERSE_LINKS, Level, kind_of, link_of
 from ..models.bayesian import BayesianLinearGaussian
 from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments
@@ -132,14 +132,6 @@ def _who_deviates(subject: Subject) -> str:
     return f"Deviating from {others}{parts} ({limit}{tolerated}): {told}{more}.{besides}"
 
 
-_DOES = {
-    "rmse": "are off by an RMSE of",
-    "auc": "tell the classes apart with an AUC of",
-    "deviance_explained": "explain a share of the deviance of",
-    "concordance": "order the times with a concordance of",
-}
-
-
 def _elsewhere(found: NewEnvironments) -> str:
     """How well what predicts does in environments left out."""
     known = [left for left in found.left_out if np.isfinite(left.figures[found.kind.measure])]
@@ -151,10 +143,10 @@ def _elsewhere(found: NewEnvironments) -> str:
     n = found.n_environments
     among = f" over {len(known)} of {n} environments" if len(known) < n else ""
     over = f"{among} ({ends[0]} in {worst[1]} to {ends[1]} in {best[1]})" if len(known) > 1 else among
-    share = found.on_average("r2") if found.kind.measure == "rmse" else np.nan
+    share = found.on_average("r2") if "r2" in found.kind.figures else np.nan
     more = f"; R² there {format_share(share, 2)}" if np.isfinite(share) else ""
     return (
-        f"In an environment left out, predictions by {found.by_in_words} {_DOES[found.kind.measure]} {mean} on average"
+        f"In an environment left out, predictions by {found.by_in_words} {found.kind.measure_does} {mean} on average"
         f"{over}{more}."
     )
 
@@ -166,9 +158,9 @@ def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
     rows: list[Any] = list(shown.itertuples())
     outcome = subject.model._outcome
     of = printable(outcome.name)
-    if outcome.predicts is Predicts.probability and outcome.classes is not None:
+    if outcome.kind.classifies and outcome.classes is not None:
         of = f"{of} = {printable(in_words(outcome.classes[1]))}"
-    elif outcome.predicts is Predicts.time:
+    elif outcome.kind.censored:
         of = printable(getattr(subject.data, "event_name", None) or "the event")
     title = f"{what.capitalize()} {'in' if what == 'difference' else 'of'} {of}"
     intervals, compared = bool(np.isfinite(shown["lower"]).any()), bool(shown["p_interaction"].notna().any())
@@ -298,18 +290,9 @@ def left_out_table(found: NewEnvironments) -> Table:
         columns.append(numbers("R²", (left.figures["r2"] for left in left_out), partial(format_share, digits=3)))
     more = (
         f"With 95% intervals. Calibration intercept (0 is right) and slope (1 is right, less where predictions are too "
-        f"extreme) are of {found.kind.scale}. {_MEASURED[measure]}"
+        f"extreme) are of {found.kind.scale}. {found.kind.measure_is}"
     )
     return Table("Environments left out", columns, more)
-
-
-_MEASURED = {
-    "rmse": "RMSE: root of the mean squared error, in units of the outcome.",
-    "auc": "AUC: probability that a random row of the class ranks above a random row of the other class.",
-    "deviance_explained": "Explained: share of the deviance around the environment's own rate.",
-    "concordance": "Concordance: of pairs of which it is known which event came first, the share in the right order. "
-    "Calibration is up to the longest time seen in the other environments.",
-}
 
 
 def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
@@ -386,7 +369,7 @@ def _environment_columns(subject: Subject) -> Iterator[Column]:
         return
     groups = [data.rows(e) for e in range(data.n_environments)]
     means = [data.y[rows].mean() for rows in groups]
-    if predicts_of(subject.family) is Predicts.probability:
+    if kind_of(subject.family).classifies:
         yield numbers("Share of 1", means, hint=f"of rows in which {outcome} counts 1")
     elif data.event is not None:
         yield counts("Events", (data.event[rows].sum() for rows in groups))
