@@ -357,3 +357,11 @@ def test_a_column_of_lists_is_refused_by_name(tmp_path: Path) -> None:
     for columns in (("y", "site"), ("y", "l"), ("l", "site")):
         with pytest.raises(DataError, match=r"'l'|\[1, 2\]"):
             MultiEnvironmentData.from_table(tmp_path / "t.parquet", *columns)
+
+
+def test_a_file_without_names_of_columns(tmp_path: Path) -> None:
+    """A row of numbers in their place; numbers that are all different may be names."""
+    rows = "63.0,1.0,1.0,145.0\n67.0,1.0,4.0,160.0\n"
+    with pytest.raises(DataError, match=r"first line of a\.csv has numbers, not names"):
+        read_table(written(tmp_path / "a.csv", rows))
+    assert list(read_table(written(tmp_path / "b.csv", f"0,1,2,3\n{rows}")).columns) == ["0", "1", "2", "3"]

@@ -30,7 +30,7 @@ ROLES = {
     "environment": ("Environment", "choose the column of the groups"),
     "event": ("Event, for times", "none"),
     "exposure": ("Exposure, for counts", "none"),
-    "weight": ("Weight: so many rows a row counts as", "none"),
+    "weight": ("Frequency weight", "none"),
 }
 NEEDED = ("outcome", "environment")
 # Ways to treat values: {field: {value: in words}}

@@ -406,6 +406,8 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     if unnamed and warn_unnamed:
         warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
     names = [name for name in header if name]
+    if len(set(names)) < len(names) and all(map(reads_as_number, names)):
+        raise DataError(f"the first line of {file.name} has numbers, not names of columns: add a line of names.")
     check_unique(names, file.name)
     return names
 
