@@ -255,6 +255,19 @@ def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) ->
     assert_allclose(model.posterior_.inclusion, slope.posterior_.inclusion, rtol=0, atol=0)
 
 
+def test_a_level_at_which_no_feature_predicts_does_not_hold() -> None:
+    """The empty set says nothing where baselines are free."""
+    rng, place = np.random.default_rng(0), np.repeat(np.arange(6), 100)
+    X, y = rng.normal(size=(600, 3)), rng.normal(size=6)[place] + rng.normal(size=600)
+    with pytest.warns(NotInvariantWarning):
+        decision = BIP().fit(X, y, environments=place).decision_
+    assert (decision.level, decision.selected, decision.fell_back) == ("none", (), True)
+    findings = decision.findings.at_level(Level.effects)
+    assert findings is not None
+    assert findings.predictive is not None
+    assert not findings.holds
+
+
 def test_the_baseline_is_tested_and_measured() -> None:
     """By the F test of environment intercepts, and by the standard deviation of a random intercept (REML)."""
     import statsmodels.formula.api as smf
@@ -266,7 +279,7 @@ def test_the_baseline_is_tested_and_measured() -> None:
     shared, own = fits(X, data.y, np.zeros(data.n_rows)), fits(X, data.y, data.environment_index)
     left = data.n_rows - own[1]
     expected = f.sf((shared[0] - own[0]) / 3 / (own[0] / left), 3, left)
-    assert decision.baseline.p_value == pytest.approx(expected, rel=1e-6)
+    assert decision.baseline.p_value == pytest.approx(expected, rel=1e-6, abs=0.0)
     frame = data.to_frame().rename(columns={data.outcome_name: "y"})
     site = next(name for name in frame.columns if name not in (*data.feature_names, "y"))
     with warnings.catch_warnings():
@@ -475,6 +488,6 @@ def test_families_without_levels_tell_effects_from_baselines(family: Any) -> Non
     assert "differ" not in decision.verdict.effects.replace("difference", "")
     linear = LinearGaussian().bind(data)
     expected = baseline_of(linear, decision.mask, "y", None)
-    assert decision.baseline.p_value == pytest.approx(expected.p_value, rel=1e-6)
+    assert decision.baseline.p_value == pytest.approx(expected.p_value, rel=1e-6, abs=0.0)
     own = linear.at_level(Level.effects).invariance_test(decision.mask[None], STRICT).mean[0]
     assert decision.heterogeneity.p_exact == pytest.approx(own, rel=1e-6)
