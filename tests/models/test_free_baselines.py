@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2, f
 
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tempering, Tolerance
+from invariance import (
+    BIP,
+    Additive,
+    BayesianLinearGaussian,
+    InclusionPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    Tempering,
+    Tolerance,
+)
 from invariance.decisions import pipeline
 from invariance.decisions.decision import NO_LEVEL
 from invariance.decisions.heterogeneity import heterogeneity
@@ -288,6 +299,19 @@ def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) ->
     assert_allclose(model.posterior_.inclusion, slope.posterior_.inclusion, rtol=0, atol=0)
 
 
+def test_a_level_at_which_no_feature_predicts_does_not_hold() -> None:
+    """The empty set says nothing where baselines are free."""
+    rng, place = np.random.default_rng(0), np.repeat(np.arange(6), 100)
+    X, y = rng.normal(size=(600, 3)), rng.normal(size=6)[place] + rng.normal(size=600)
+    with pytest.warns(NotInvariantWarning):
+        decision = BIP().fit(X, y, environments=place).decision_
+    assert (decision.level, decision.selected, decision.fell_back) == ("none", (), True)
+    findings = decision.findings.at_level(Level.effects)
+    assert findings is not None
+    assert findings.predictive is not None
+    assert not findings.holds
+
+
 def test_the_baseline_is_tested_and_measured() -> None:
     """By the F test of environment intercepts, and by the standard deviation of a random intercept (REML)."""
     import statsmodels.formula.api as smf
@@ -299,7 +323,7 @@ def test_the_baseline_is_tested_and_measured() -> None:
     shared, own = fits(X, data.y, np.zeros(data.n_rows)), fits(X, data.y, data.environment_index)
     left = data.n_rows - own[1]
     expected = f.sf((shared[0] - own[0]) / 3 / (own[0] / left), 3, left)
-    assert decision.baseline.p_value == pytest.approx(expected, rel=1e-6)
+    assert decision.baseline.p_value == pytest.approx(expected, rel=1e-6, abs=0.0)
     frame = data.to_frame().rename(columns={data.outcome_name: "y"})
     site = next(name for name in frame.columns if name not in (*data.feature_names, "y"))
     with warnings.catch_warnings():
@@ -447,3 +471,67 @@ def test_many_small_sites_with_baselines_of_their_own_share_effects() -> None:
     with pytest.warns(NotInvariantWarning):
         differing = BIP().fit(many_sites(slopes=0.8))
     assert differing.decision_.level == "none"
+
+
+def test_the_interval_of_effects_that_are_alike_by_chance_has_an_end() -> None:
+    """Six environments that are more alike than chance makes most: about as by free deviations."""
+    rng, place = np.random.default_rng(0), np.repeat(np.arange(6), 80)
+    for _ in range(2):
+        X = rng.normal(size=(480, 3))
+        y = X[:, 0] - X[:, 1] + 0.0 * rng.normal(size=6)[place] + 0.5 * rng.normal(size=480)
+    data, mask = MultiEnvironmentData.from_arrays(X, y, place), np.array([[True, True, False]])
+    random, free = (
+        LinearGaussian(deviations=kind).bind(data).at_level(Level.effects).difference(mask)
+        for kind in ("random", "free")
+    )
+    assert random.estimate[0] == free.estimate[0] == 0.0
+    assert 0.7 < random.high[0] / free.high[0] < 2.0
+
+
+# ---------------------------------------------------------------- curves
+
+
+def test_curves_of_one_column_are_compared_as_linear_effects() -> None:
+    additive, linear = (
+        family.bind(DATA).at_level(Level.effects) for family in (Additive(knots=None), LinearGaussian())
+    )
+    assert_allclose(additive.log_ratio_many(MASKS), linear.log_ratio_many(MASKS), atol=1e-9)
+    assert_allclose(additive.gain_many(MASKS), linear.gain_many(MASKS), atol=1e-9)
+    assert_allclose(additive.null_many(MASKS)[:3], linear.null_many(MASKS)[:3])
+    tests = (model.invariance_test(MASKS, Tolerance.strict(1e-9)) for model in (additive, linear))
+    assert_allclose(*tests, atol=1e-9)
+    mask = MASKS[11]
+    (fit, other), errors = (each.fit(mask) for each in (additive, linear)), additive.standard_errors(mask)
+    for name in ("coefficients", "intercept", "local_coefficients", "local_intercepts"):
+        assert_allclose(getattr(fit, name), getattr(other, name), atol=1e-9)
+    assert_allclose(errors.values, linear.standard_errors(mask).values, atol=1e-9)
+    assert_allclose(errors.freedom, linear.standard_errors(mask).freedom)
+
+
+def test_curves_that_are_the_same_where_baselines_differ() -> None:
+    rng, place = np.random.default_rng(1), np.repeat(np.arange(6), 80)
+    X = rng.normal(size=(480, 3)) + 0.7 * rng.normal(size=(6, 3))[place]
+    y = 2.0 * np.sin(1.5 * X[:, 0]) + X[:, 1] + 2.0 * rng.normal(size=6)[place] + 0.5 * rng.normal(size=480)
+    X[:, 2] = np.linspace(-2.0, 2.0, 6)[place] * y + rng.normal(size=480)
+    with pytest.warns(NotInvariantWarning):
+        decision = BIP(Additive(knots=5)).fit(X, y, environments=place).decision_
+    assert (decision.level, decision.selected) == (Level.effects, ("x0", "x1"))
+    assert (decision.heterogeneity.same, decision.baseline.same) == (True, False)
+
+
+# ---------------------------------------------------------------- families without levels
+
+
+@pytest.mark.parametrize("family", [BayesianLinearGaussian(), LinearGaussian(second_moments="on demand")], ids=str)
+def test_families_without_levels_tell_effects_from_baselines(family: Any) -> None:
+    data = sites(counts=(80, 90, 70, 80))
+    with pytest.warns(NotInvariantWarning):
+        decision = BIP(family, prior=InclusionPrior({"x0": 1, "x1": 1, "x2": 0, "x3": 0})).fit(data).decision_
+    assert (decision.level, decision.invariant) == ("none", False)
+    assert (decision.heterogeneity.same, decision.baseline.same) == (True, False)
+    assert "differ" not in decision.verdict.effects.replace("difference", "")
+    linear = LinearGaussian().bind(data)
+    expected = baseline_of(linear, decision.mask, "y", None)
+    assert decision.baseline.p_value == pytest.approx(expected.p_value, rel=1e-6, abs=0.0)
+    own = linear.at_level(Level.effects).invariance_test(decision.mask[None], STRICT).mean[0]
+    assert decision.heterogeneity.p_exact == pytest.approx(own, rel=1e-6)

@@ -55,6 +55,7 @@ from .levels import (
     baseline_of,
     heterogeneity_of,
     in_short,
+    separates_effects,
 )
 from .luck import Luck, luck
 from .pipeline import Findings
@@ -1010,7 +1011,7 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
         part = "spread" if decision.evidence.p_spread < lowest else "distribution"
         part = "mean" if decision.evidence.p_mean < lowest else part
         return f"The {part} of {outcome} differs {apart} ({values})."
-    own = decision.findings.level is Level.full and not decision.findings.judge.model.lower_levels
+    own = not separates_effects(decision.findings.judge.model)
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
     shown = grade if own or (grade is Grade.but_for and in_effects) or found.same is None else found.grade
     shown = Grade.no_difference if shown is Grade.alike and grade is Grade.no_difference else shown

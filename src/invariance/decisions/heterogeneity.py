@@ -14,7 +14,7 @@ from .._tools.arrays import Floats
 FEWEST_FOR_PREDICTION = 4
 _GRID = 100
 _SMALLEST_ON_GRID = 1e-8
-_HALVINGS = 100
+_HALVINGS = 50
 # Times the sum of squares around the mean, beyond which the restricted likelihood only falls.
 _LARGEST = 10.0
 
@@ -102,7 +102,7 @@ def restricted_maximum(values: Floats, squares: Floats) -> Floats:
     centre = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     largest = _LARGEST * (np.where(known, values - centre, 0.0) ** 2).sum(axis=0)
     grid = np.append(0.0, np.geomspace(_SMALLEST_ON_GRID, 1.0, _GRID))[:, None] * largest
-    best = np.argmax([_restricted_likelihood(values, squares, variance) for variance in grid], axis=0)
+    best = np.argmax(_restricted_likelihood(values, squares, grid[:, None]), axis=0)
     columns = np.arange(values.shape[1])
     low = grid[np.maximum(best - 1, 0), columns]
     high = grid[np.minimum(best + 1, _GRID), columns]
@@ -116,17 +116,18 @@ def restricted_maximum(values: Floats, squares: Floats) -> Floats:
 
 
 def _weighted(values: Floats, squares: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return inverse variances (E, k), the mean (k,) by them, and the values (E, k) around it."""
+    """Return inverse variances (E, k), the mean (k,) by them, and the values (E, k) around it; (G, E, k) and (G, k) if
+    variances are (G, 1, k)."""
     weights = 1.0 / (variance + squares)
-    mean = (weights * values).sum(axis=0) / weights.sum(axis=0)
-    return weights, mean, values - mean
+    mean = (weights * values).sum(axis=-2) / weights.sum(axis=-2)
+    return weights, mean, values - mean[..., None, :]
 
 
 def _restricted_likelihood(values: Floats, squares: Floats, variance: Floats) -> Floats:
-    """Return the logarithm (k,) up to a constant."""
+    """Return the logarithm (G, k) up to a constant, of variances (G, 1, k)."""
     weights, _, around = _weighted(values, squares, variance)
-    logs = np.log(np.where(weights > 0.0, weights, 1.0)).sum(axis=0)
-    return np.asarray(0.5 * (logs - np.log(weights.sum(axis=0)) - (weights * around**2).sum(axis=0)))
+    logs = np.log(np.where(weights > 0.0, weights, 1.0)).sum(axis=-2)
+    return np.asarray(0.5 * (logs - np.log(weights.sum(axis=-2)) - (weights * around**2).sum(axis=-2)))
 
 
 def _slope(values: Floats, squares: Floats, variance: Floats) -> Floats:

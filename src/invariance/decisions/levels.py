@@ -15,9 +15,9 @@ from .._tools.text import printable
 from ..kinds import KINDS, OutcomeKind
 from ..models.base import BASELINE, DISPERSION, BoundModel, Level
 from ..models.free_baselines import (
-    FreeBaselineGaussian,
     FreeBaselineMeanGaussian,
     FreeBaselineRandomDeviations,
+    SharedNoise,
 )
 from ..models.gaussian import MomentModel
 from ..models.invariance_test import Difference, Tolerance, deviance_difference, deviance_test, without_spread
@@ -97,9 +97,26 @@ def effects_model(model: BoundModel) -> BoundModel:
     return model if first is None else model.at_level(first)
 
 
+def separates_effects(model: BoundModel) -> bool:
+    """Whether effects are compared apart from baselines, if only by least squares."""
+    return bool(model.lower_levels) or model.level is not Level.full or _of_fits(model)
+
+
+def _of_fits(model: BoundModel) -> bool:
+    """Whether a model without lower levels has linear fits of the environments that can be compared."""
+    labelled = getattr(model.observed, "design", None) is None
+    return not model.lower_levels and model.level is Level.full and labelled and isinstance(model, MomentModel)
+
+
+def _compared(model: BoundModel, mask: Mask) -> tuple[BoundModel, Mask]:
+    """Return the model that compares effects alone of a subset (p,), and the subset there."""
+    by_fits = model.compared_by(mask) if _of_fits(model) else None
+    return (effects_model(model), mask) if by_fits is None else (effects_model(by_fits[0]), by_fits[1])
+
+
 def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Heterogeneity:
     """Of the subset (p,); model : of any level; tolerance : with the level that compatible subsets reach"""
-    compared = effects_model(model)
+    compared, mask = _compared(model, mask)
     chosen = mask[None]
     supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
     if compared.n_environments < 2 or not mask.any() or not supported:
@@ -150,7 +167,7 @@ def baseline_of(
     model: BoundModel, mask: Mask, outcome_name: str, kind: OutcomeKind | None
 ) -> BaselineDifference | None:
     """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
-    free = effects_model(model)
+    free, mask = _compared(model, mask)
     if isinstance(free, FreeBaselineMeanGaussian):
         full: BoundModel = free.shared_baseline
     else:
@@ -164,7 +181,7 @@ def baseline_of(
 
 def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
     """By the F test, or by the likelihood ratio of a shared baseline, scaled to its mean under equal ones."""
-    if isinstance(full, MomentModel) and isinstance(free, FreeBaselineGaussian | FreeBaselineRandomDeviations):
+    if isinstance(full, MomentModel) and isinstance(free, SharedNoise | FreeBaselineRandomDeviations):
         shared, own = (model.residuals(mask[None]) for model in (full, free))
         left = float(own.freedom[0, -1])
         degrees = float(shared.freedom[0, -1]) - left
@@ -189,7 +206,7 @@ def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
 
 
 def _spread_of_baselines(full: BoundModel, free: Any, mask: Mask) -> float:
-    if isinstance(free, FreeBaselineGaussian | FreeBaselineRandomDeviations):
+    if isinstance(free, SharedNoise | FreeBaselineRandomDeviations):
         moments = full.moments  # type: ignore[attr-defined]
         found = random_intercept(moments, moments.feature_columns[moments.features.expand(mask)])
         return float(np.sqrt(found.ratio * found.noise))

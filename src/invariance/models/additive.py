@@ -25,6 +25,7 @@ from .base import (
     BoundModel,
     EnvironmentData,
     Fit,
+    Level,
     Null,
     StandardErrors,
     check_choice,
@@ -51,6 +52,15 @@ class AdditiveModel(MomentModel):
     name = "additive, compared by shape"
     makes_curves = True
     data: MultiEnvironmentData
+
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        return (Level.effects,) if self.n_environments > 1 else ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        from .free_baselines import FreeBaselineAdditive
+
+        return FreeBaselineAdditive(self) if level in self.lower_levels else super().at_level(level)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._log_ratios(self._fits(as_masks(masks, self.n_features))[0])

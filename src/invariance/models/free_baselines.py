@@ -6,6 +6,7 @@ rows then are W, the sum of the environments' scatters, and pooled fits have E �
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
@@ -21,8 +22,9 @@ from ..kernels.random_deviations import N_FIGURES, NOISE, RANK, Sites
 from ..moments.moments import with_own_means
 from ..moments.random_intercept import RandomInterceptFit, random_intercept
 from . import gaussian_fits
+from .additive import AdditiveModel
 from .base import SLOPES, VARIANCE, BoundModel, EnvironmentData, Fit, Level, Null, StandardErrors
-from .gaussian import GaussianFromMoments, GaussianModel, null_of_ranks
+from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
 from .gaussian_mean import MeanGaussian
 from .invariance_test import Residuals
 from .random_deviations import GaussianRandomDeviations
@@ -40,12 +42,12 @@ def centred_within(data: MultiEnvironmentData) -> MultiEnvironmentData:
     return replace(data, X=X, y=y)
 
 
-class FreeBaselines(GaussianModel):
+class FreeBaselines(MomentModel):
     """Base of the models with environment intercepts; full : the model of the same rows in which all are the same"""
 
-    full: GaussianModel
+    full: Any
 
-    def __init__(self, full: GaussianModel) -> None:
+    def __init__(self, full: MomentModel) -> None:
         super().__init__(full.moments.within, full.n_jobs)
         self.full = full
         self.extra_intercepts = self.n_environments - 1
@@ -82,7 +84,7 @@ class FreeBaselines(GaussianModel):
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """With environment intercepts; the intercept is the mean baseline over all rows."""
         mask = as_mask(subset, self.feature_names)
-        coefficients = super().fit(mask, local=False).coefficients
+        coefficients = super().fit(mask, local=False).coefficients  # type: ignore[safe-super]
         moments = self.full.moments
         columns = moments.feature_columns[self.features.expand(mask)]
         centre = moments.pooled_mean
@@ -100,19 +102,16 @@ class FreeBaselines(GaussianModel):
         return random_intercept(moments, moments.feature_columns[self.features.expand(mask)])
 
 
-class FreeBaselineGaussian(FreeBaselines, GaussianFromMoments):
-    """Environments share effects and noise, and have baselines of their own.
+class SharedNoise(FreeBaselines):
+    """Base of those in which environments share the noise, too."""
 
-    log Λ(z) = ½ [Σ n_e log(RSS_e/n_e) − N log(RSS_W/N)], RSS_W of the fit with environment intercepts.
-    """
-
-    kind = "linear Gaussian, free baselines"
     level = Level.effects
-    compares = (SLOPES, VARIANCE)
-    judged = ("invariance of effects", "rho", "tau")
+    compares: tuple[str, ...] = (SLOPES, VARIANCE)
+    judged: tuple[str, ...] = ("invariance of effects", "rho", "tau")
 
-    def of(self, data: EnvironmentData) -> FreeBaselineGaussian:
-        return FreeBaselineGaussian(GaussianFromMoments(data, self.n_jobs))
+    @abstractmethod
+    def ranks(self, masks: Mask) -> Integers | Floats:
+        """Return ranks (S, E + 1) of the fits in each environment and in the pool, without environment intercepts."""
 
     def residuals(self, masks: Mask) -> Residuals:
         found = super().residuals(masks)
@@ -128,9 +127,52 @@ class FreeBaselineGaussian(FreeBaselines, GaussianFromMoments):
         ranks[:, -1] += self.extra_intercepts
         return null_of_ranks(self.moments.group_counts, ranks)
 
+
+class FreeBaselineGaussian(SharedNoise, GaussianFromMoments):
+    """Environments share effects and noise, and have baselines of their own.
+
+    log Λ(z) = ½ [Σ n_e log(RSS_e/n_e) − N log(RSS_W/N)], RSS_W of the fit with environment intercepts.
+    """
+
+    kind = "linear Gaussian, free baselines"
+
+    def of(self, data: EnvironmentData) -> FreeBaselineGaussian:
+        return FreeBaselineGaussian(GaussianFromMoments(data, self.n_jobs))
+
+    def ranks(self, masks: Mask) -> Integers:
+        return GaussianFromMoments.ranks(self, masks)
+
     def standard_errors(self, subset: Subset) -> StandardErrors:
         columns = self.features.expand(as_mask(subset, self.feature_names))
         values, freedom = gaussian_fits.linear_errors(self.data, self.moments, columns)
+        return _with_freedom(values, freedom, freedom[-1] - self.extra_intercepts)
+
+
+class FreeBaselineAdditive(SharedNoise, AdditiveModel):  # type: ignore[misc]
+    """Environments share the curves and the noise. Components are those of the fit with environment intercepts."""
+
+    name = "additive, compared by shape, free baselines"
+
+    def ranks(self, masks: Mask) -> Floats:
+        return np.array(AdditiveModel.residuals(self, masks).ranks)
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        components, chosen = super().compared_by(mask)
+        return FreeBaselineGaussian(components), chosen
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        mask = as_mask(subset, self.feature_names)
+        pooled = super().fit(mask, local=False)
+        if not local:
+            return pooled
+        moments, own = self.full.moments, AdditiveModel.fit(self, mask)
+        means = moments.means[:, moments.feature_columns[self.features.expand(mask)]]
+        shift = (np.nan_to_num(own.local_coefficients) * means).sum(axis=1)
+        intercepts = moments.means[:, moments.outcome] - shift
+        return replace(pooled, local_coefficients=own.local_coefficients, local_intercepts=intercepts)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        values, freedom = super().standard_errors(subset)
         return _with_freedom(values, freedom, freedom[-1] - self.extra_intercepts)
 
 

@@ -752,6 +752,10 @@ class GaussianOnDemand(HomoscedasticGaussian):
         held = held_features(masks)
         return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[:, held]
 
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        part, chosen = self.with_moments(mask[None])
+        return part, chosen[0]
+
     def separate_gains_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
         part, held = self.with_moments(chosen)

@@ -359,6 +359,7 @@ class Difference(NamedTuple):
 
 
 _TAIL, LUCKY = 0.05, 1.0 / 6.0
+_LITTLE_SKEW = 1e-3
 # A deviance that is no more than rounding.
 _NO_SIGNAL = 1e-6
 _LARGEST_SHARE, _HALVINGS = 1e3, 36
@@ -447,14 +448,17 @@ def score_p_values(score: _Score, share: Floats) -> Floats:
 def score_difference(score: _Score, share: Floats, n_rows: float, signal: Floats, ends: bool) -> Difference:
     """By which shares the score test does not reject; share (S,): the likeliest"""
     z, skew = score(np.zeros(len(share)))
-    shape = 4.0 / np.maximum(np.nan_to_num(skew), 1e-3) ** 2
-    least = np.maximum((gammainccinv(shape, 1.0 - LUCKY) - shape) / np.sqrt(shape) - z, 0.0)
+    # Above the end of the law of positive skewness
+    ends_at = 2.0 / np.maximum(np.nan_to_num(skew), _LITTLE_SKEW)
+    least = gammainccinv(ends_at**2, 1.0 - LUCKY) / ends_at / np.maximum(z + ends_at, _LITTLE_SKEW)
 
-    def tails(noncentrality: Floats, more: Floats | float) -> Floats:
+    def tails(noncentrality: Floats, times: Floats | float) -> Floats:
         z, skew = score(noncentrality / n_rows)
-        return pearson_tails(z + more, skew)
+        ends_at = 2.0 / np.maximum(np.nan_to_num(skew), _LITTLE_SKEW)
+        return pearson_tails(np.maximum(z + ends_at, 0.0) * times - ends_at, skew)
 
-    return Difference.of(n_rows * share, partial(tails, more=0.0), partial(tails, more=least), signal, ends)
+    high = partial(tails, times=np.maximum(least, 1.0))
+    return Difference.of(n_rows * share, partial(tails, times=1.0), high, signal, ends)
 
 
 def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:

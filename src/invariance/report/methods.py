@@ -26,7 +26,7 @@ from ..decisions.effects import standard_errors_in_words
 from ..decisions.levels import BaselineDifference
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Level, kind_of, link_of
-from ..models.free_baselines import FreeBaselineGaussian, FreeBaselineRandomDeviations
+from ..models.free_baselines import FreeBaselineRandomDeviations, SharedNoise
 from ..models.likelihood import ByLikelihood
 from ..models.random_deviations import too_small_for_free
 from ..models.registry import Chosen
@@ -377,7 +377,7 @@ def _free_baselines(subject: Subject) -> Iterator[str]:
     yield f"Each environment has its own {own}, {why}."
     strata = kind_of(subject.family).baselines
     model = findings.target.model
-    by_f = isinstance(model, FreeBaselineGaussian | FreeBaselineRandomDeviations)
+    by_f = isinstance(model, SharedNoise | FreeBaselineRandomDeviations)
     test = "F test" if by_f else "likelihood ratio test"
     compared = f"{test} of separate against common coefficients"
     if isinstance(model, FreeBaselineRandomDeviations):
