@@ -213,7 +213,7 @@ class ModelOptions(SpeechOptions):
         if self.threshold is not None and self.select != "threshold":
             raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
         engine = self._engine()
-        select = self.select if self.threshold is None else Threshold(self.threshold)
+        select: Any = self.select if self.threshold is None else Threshold(self.threshold)
         as_baseline(self.baseline, as_rule(select), engine)
         return BIP(
             parse_family(self.family),
