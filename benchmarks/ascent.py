@@ -1,7 +1,7 @@
 """How far BIP-VI has come with 450 features: q at the true subset along the ascent.
 
 python benchmarks/ascent.py                 a data set for each number of rows and strength, 40 environments; a minute
-python benchmarks/ascent.py --sets 4        as in docs/results/replication.md
+python benchmarks/ascent.py --sets 2        as in docs/results/replication.md
 
 The paper's budget, learning rates and informative start (Lasso on standardised features), an infeasible draw below the
 worst feasible one. Data sets are those of `python -m replication comparison-p450`.

@@ -101,6 +101,7 @@ def test_groups_are_called_environments(model: Any) -> None:
     ("make", "typed"),
     [
         (lambda: BIP(p_max=20), r"prior=UniformPrior\(max_size=20\)"),  # type: ignore[call-arg]
+        (lambda: BIP(max_size=20), r"prior=UniformPrior\(max_size=20\)"),  # type: ignore[call-arg]
         (lambda: UniformPrior(p_max=20), r"max_size="),  # type: ignore[call-arg]
         (lambda: BetaBinomialPrior(p_max=20), r"max_size="),  # type: ignore[call-arg]
         (lambda: BIP(threshold=0.9), r"select='threshold\(0\.9\)'"),  # type: ignore[call-arg]

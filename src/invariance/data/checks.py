@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import sys
 import unicodedata
@@ -143,6 +144,7 @@ def did_you_mean(name: str, available: Sequence[str]) -> str:
 # The paper's words for settings of BIP and of priors, and what is typed here.
 PAPERS_WORDS = {
     "p_max": "max_size= of a prior, prior=UniformPrior(max_size=20)",
+    "max_size": "prior=UniformPrior(max_size=20)",
     "threshold": "select='threshold(0.9)'",
     "alpha": "ICP(alpha=0.05): BIP tests at no level. For inclusion probabilities, select='threshold(0.9)'",
     "gamma": "EILLS(gamma=36): BIP has no penalty",
@@ -162,10 +164,11 @@ T = TypeVar("T")
 def answers_papers_words(kind: type[T]) -> type[T]:
     """Let the constructor of a class name what to type for a word of the paper."""
     init: Any = kind.__init__
+    known = inspect.signature(init).parameters
 
     @wraps(init)
     def answering(self: Any, *settings: Any, **named: Any) -> None:
-        refuse_papers_words(kind.__name__, named)
+        refuse_papers_words(kind.__name__, named.keys() - known.keys())
         init(self, *settings, **named)
 
     setattr(kind, "__init__", answering)  # noqa: B010
