@@ -18,13 +18,15 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel, Level
 from ..models.gaussian import GaussianModel
-from ..models.invariance_test import Tolerance, deviance_moments, spread_p_values
+from ..models.invariance_test import HEAVY, Tolerance, deviance_moments, spread_p_values
 from ..models.random_deviations import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
 from ..moments.least_squares import root_of
 from ..moments.moments import Moments, against_the_rest, with_equal_means, with_own_means
 
 ALARM = 0.05
+# Exact invariance, with which environments are compared with the rest whatever the other p-values are.
+_ASKED = Tolerance(rho=0.0, tau=0.0, level=1e-300, weak_level=1e-300)
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,21 @@ class GaussianTests(EnvironmentTests):
     def _excess_kurtosis(self) -> float:
         return float(self._model.excess_kurtosis(self._mask[None])[0])
 
+    @cached_property
+    def _chance_of_tails(self) -> float:
+        """Smallest p-value that coefficients of an environment can have, since residuals permuted between environments
+        deviate as much as the data; 0 if tails are not heavy or rows are unknown."""
+        if self._model.data is None or not self._excess_kurtosis > HEAVY * np.sqrt(24.0 / self._model.n_rows):
+            return 0.0
+        each = self._model.invariance_test(self._mask[None], _ASKED).each[0]
+        return 0.0 if np.isnan(each) else float(1.0 - (1.0 - each) ** (1.0 / len(self.environments)))
+
+    def _beyond_tails(self, part: DeviancePart) -> DeviancePart:
+        """The part, with the p-value of permutations if that of the F test raises an alarm."""
+        if part.p_value is None or part.p_value >= ALARM / len(self.environments):
+            return part
+        return replace(part, p_value=max(part.p_value, self._chance_of_tails))
+
     def deviation(self, e: int | None) -> Deviation | None:
         moments = self._moments if e is None else _with_factors_against_the_rest(self._moments, e)
         found, data = self._compared(e, moments, with_equal_means(moments)), self._model.data
@@ -147,6 +164,8 @@ class GaussianTests(EnvironmentTests):
             VARIANCE: DeviancePart(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
         }
         parts = {name: part for name, part in parts.items() if name in self._model.compares}
+        if e is not None:
+            parts |= {name: self._beyond_tails(part) for name, part in parts.items() if name != VARIANCE}
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
