@@ -22,12 +22,15 @@ STRICT = Tolerance.strict(0.01)
 ASKED = Tolerance(level=1e-300, weak_level=1e-300)
 
 
-def heavy(rogue: float = 0.0, seed: int | list[int] = 0, normal: bool = False, n: int = 20) -> MultiEnvironmentData:
+def heavy(
+    rogue: float = 0.0, seed: int | list[int] = 0, normal: bool = False, n: int = 20, n_environments: int = 40
+) -> MultiEnvironmentData:
     """Three causes in 40 environments, noise lognormal unless `normal`; the first slope is larger in the last one."""
-    rng, site = np.random.default_rng(seed), np.repeat(np.arange(40), n)
-    X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(40, 3))[site]
+    rng, site = np.random.default_rng(seed), np.repeat(np.arange(n_environments), n)
+    X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(n_environments, 3))[site]
     noise = rng.normal(size=len(site)) if normal else np.exp(rng.normal(size=len(site)))
-    return MultiEnvironmentData.from_arrays(X, X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == 39) + noise, site)
+    y = X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == site.max()) + noise
+    return MultiEnvironmentData.from_arrays(X, y, site)
 
 
 def rss(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
@@ -137,6 +140,17 @@ def test_no_environment_is_named_for_its_tails(seed: int) -> None:
     assert worst_environment(tested.each()).p_value >= ALARM / 40
     assert worst_environment(environment_tests(rogue, ALL[0]).each()).environment == 39
     assert BIP(LinearGaussian(), progress=False).fit(invariant.data).decision_.worst is None
+
+
+def test_random_deviations_name_no_environment_for_its_tails() -> None:
+    family = LinearGaussian(deviations="random")
+    for rogue in (0.0, 8.0):
+        model = family.bind(heavy(rogue, [0, 15, 20], n=15, n_environments=20))
+        tested, alone = environment_tests(model, ALL[0]), environment_tests(model, ALL[0])
+        alone.__dict__["_chance_of_tails"] = 0.0
+        assert worst_environment(alone.each()).p_value < ALARM / 20
+        worst = worst_environment(tested.each())
+        assert worst.environment == 19 if rogue else worst.p_value >= ALARM / 20
 
 
 def test_what_permutations_never_reach_keeps_the_p_value_of_the_f_tests() -> None:
