@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import f
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.decisions.environments import ALARM, environment_tests, worst_environment
 from invariance.decisions.pipeline import FitSettings
 from invariance.models import gaussian, permutation
 from invariance.models.invariance_test import EACH
@@ -21,12 +22,15 @@ STRICT = Tolerance.strict(0.01)
 ASKED = Tolerance(level=1e-300, weak_level=1e-300)
 
 
-def heavy(rogue: float = 0.0, seed: int = 0, normal: bool = False, n: int = 20) -> MultiEnvironmentData:
+def heavy(
+    rogue: float = 0.0, seed: int | list[int] = 0, normal: bool = False, n: int = 20, n_environments: int = 40
+) -> MultiEnvironmentData:
     """Three causes in 40 environments, noise lognormal unless `normal`; the first slope is larger in the last one."""
-    rng, site = np.random.default_rng(seed), np.repeat(np.arange(40), n)
-    X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(40, 3))[site]
+    rng, site = np.random.default_rng(seed), np.repeat(np.arange(n_environments), n)
+    X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(n_environments, 3))[site]
     noise = rng.normal(size=len(site)) if normal else np.exp(rng.normal(size=len(site)))
-    return MultiEnvironmentData.from_arrays(X, X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == 39) + noise, site)
+    y = X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == site.max()) + noise
+    return MultiEnvironmentData.from_arrays(X, y, site)
 
 
 def rss(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
@@ -124,6 +128,29 @@ def test_heavy_tails_are_no_environment_that_deviates() -> None:
     table = fitted.posterior_.subsets()
     assert table["p_each"][table["size"] == 3].tolist() == [test.each[0]]
     assert json.loads(fitted.posterior_.to_json())["table_evidence"]["p_each"][-1] == test.each[0]
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_no_environment_is_named_for_its_tails(seed: int) -> None:
+    """By F tests, which know of normal noise, one of the invariant environments deviates; a rogue one is named."""
+    invariant, rogue = (LinearGaussian().bind(heavy(slope, [seed, 20, 40])) for slope in (0.0, 8.0))
+    alone = environment_tests(LinearGaussian().bind(Moments.from_data(invariant.data)), ALL[0])
+    tested = environment_tests(invariant, ALL[0])
+    assert worst_environment(alone.each()).p_value < ALARM / 40
+    assert worst_environment(tested.each()).p_value >= ALARM / 40
+    assert worst_environment(environment_tests(rogue, ALL[0]).each()).environment == 39
+    assert BIP(LinearGaussian(), progress=False).fit(invariant.data).decision_.worst is None
+
+
+def test_random_deviations_name_no_environment_for_its_tails() -> None:
+    family = LinearGaussian(deviations="random")
+    for rogue in (0.0, 8.0):
+        model = family.bind(heavy(rogue, [0, 15, 20], n=15, n_environments=20))
+        tested, alone = environment_tests(model, ALL[0]), environment_tests(model, ALL[0])
+        alone.__dict__["_chance_of_tails"] = 0.0
+        assert worst_environment(alone.each()).p_value < ALARM / 20
+        worst = worst_environment(tested.each())
+        assert worst.environment == 19 if rogue else worst.p_value >= ALARM / 20
 
 
 def test_what_permutations_never_reach_keeps_the_p_value_of_the_f_tests() -> None:

@@ -13,18 +13,21 @@ from scipy.special import chdtrc, digamma, gammaincc, polygamma
 from scipy.stats import f
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..data.checks import SMALLEST_ENVIRONMENT
 from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel, Level
-from ..models.gaussian import GaussianModel
-from ..models.invariance_test import Tolerance, deviance_moments, spread_p_values
+from ..models.gaussian import GaussianFromMoments, GaussianModel
+from ..models.invariance_test import HEAVY, Tolerance, deviance_moments, spread_p_values
 from ..models.random_deviations import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
 from ..moments.least_squares import root_of
 from ..moments.moments import Moments, against_the_rest, with_equal_means, with_own_means
 
 ALARM = 0.05
+# Exact invariance, with which environments are compared with the rest whatever the other p-values are.
+_ASKED = Tolerance(rho=0.0, tau=0.0, level=1e-300, weak_level=1e-300)
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,36 @@ class EnvironmentTests(ABC):
         return tuple(EnvironmentTest(label, n, self.deviation(e)) for e, (label, n) in enumerate(labelled))
 
 
-class GaussianTests(EnvironmentTests):
+class CheckedTails(EnvironmentTests):
+    """Tests of one subset by the law of normal noise, whose p-values of coefficients are checked by permutations."""
+
+    _mask: Mask
+
+    @property
+    @abstractmethod
+    def _by_least_squares(self) -> GaussianModel:
+        """The model of the same rows with fits of their own to each environment"""
+
+    @cached_property
+    def _chance_of_tails(self) -> float:
+        """Smallest p-value that coefficients of an environment can have, since residuals permuted between environments
+        deviate as much as the data; 0 if tails are not heavy, or rows unknown or too few."""
+        if self.counts.min() < SMALLEST_ENVIRONMENT:
+            return 0.0
+        model, chosen = self._by_least_squares, self._mask[None]
+        if model.data is None or not model.excess_kurtosis(chosen)[0] > HEAVY * np.sqrt(24.0 / model.n_rows):
+            return 0.0
+        each = model.invariance_test(chosen, _ASKED).each[0]
+        return 0.0 if np.isnan(each) else float(1.0 - (1.0 - each) ** (1.0 / len(self.environments)))
+
+    def _beyond_tails(self, part: DeviancePart) -> DeviancePart:
+        """The part, with the p-value of permutations if that of the F test raises an alarm."""
+        if part.p_value is None or part.p_value >= ALARM / len(self.environments):
+            return part
+        return replace(part, p_value=max(part.p_value, self._chance_of_tails))
+
+
+class GaussianTests(CheckedTails):
     """Of intercepts and slopes, by F tests corrected for groups that scatter more than others, and of variances, by
     Bartlett's test corrected for tails; from second moments or, where these cannot decide, from the rows."""
 
@@ -89,6 +121,10 @@ class GaussianTests(EnvironmentTests):
         self._model, self._mask = model, mask
         self._moments = subset_moments(model, mask)
         self.environments, self.counts = self._moments.environments, self._moments.counts
+
+    @property
+    def _by_least_squares(self) -> GaussianModel:
+        return self._model
 
     @cached_property
     def _excess_kurtosis(self) -> float:
@@ -147,6 +183,8 @@ class GaussianTests(EnvironmentTests):
             VARIANCE: DeviancePart(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
         }
         parts = {name: part for name, part in parts.items() if name in self._model.compares}
+        if e is not None:
+            parts |= {name: self._beyond_tails(part) for name, part in parts.items() if name != VARIANCE}
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
@@ -198,13 +236,18 @@ class MeanTests(GaussianTests):
         return np.array([-2.0 * log_ratio, mean, float(null.degrees[0])])
 
 
-class RandomDeviationTests(EnvironmentTests):
+class RandomDeviationTests(CheckedTails):
     """By exact F tests of an intercept and slopes that one environment has on its own, as far as its rows can tell, and
     of its mean absolute residual; of all together by the score test."""
 
     def __init__(self, model: GaussianRandomDeviations, mask: Mask) -> None:
         self._model, self._mask = model, mask
         self.environments, self.counts = model.moments.environments, model.moments.counts
+
+    @cached_property
+    def _by_least_squares(self) -> GaussianModel:
+        model = self._model
+        return GaussianFromMoments(model.moments if model.data is None else model.data)
 
     @cached_property
     def _at(self) -> Coordinates | None:
@@ -236,8 +279,10 @@ class RandomDeviationTests(EnvironmentTests):
         rank, freedom = int(kept.sum()), n - model.spent - k
         absolute = model.absolute_p_value(self._mask, e)
         parts = {
-            INTERCEPT: _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0),
-            SLOPES: _f_test(n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0),
+            INTERCEPT: self._beyond_tails(_f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0)),
+            SLOPES: self._beyond_tails(
+                _f_test(n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0)
+            ),
             VARIANCE: nothing if absolute is None else DeviancePart(0.0, absolute),
         }
         parts = {name: part for name, part in parts.items() if name in (*model.compares, VARIANCE)}

@@ -206,6 +206,13 @@ class GaussianOnDevice(HomoscedasticGaussian):
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         return part.gain_many(chosen)
 
+    def separate_gains_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        part, of_part = self.with_moments(chosen)
+        gains = np.full(chosen.shape, np.nan)
+        gains[:, held_features(chosen)] = part.separate_gains_many(of_part)
+        return gains
+
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         return self.complete.search_ratio_many(masks)
 
