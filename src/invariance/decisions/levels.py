@@ -53,7 +53,8 @@ class Heterogeneity:
     grade : as of a verdict, of effects alone
     p_value, p_exact : of effects that are the same up to the tolerance, and exactly
     difference, low, high : share of themselves by which effects differ between these environments, with a 90% interval
-    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments' own estimates
+    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments' own estimates;
+        tau is that of coefficients, per 1 of the column
     """
 
     same: bool | None
