@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from replication import make_study
-from replication.genes import FOLDS, LISTED, MARKS, Genes, draw_targets, drawn_targets, published
+from replication.genes import FOLDS, LISTED, MARKS, Genes, published
 from replication.genes_methods import GENE_METHODS, PAPER_COLUMNS, PAPER_PREDICTIONS, VALIDATED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +18,7 @@ STRAINS = ROOT.parent / "shared" / "data" / "yeast_deletions"
 PAGE = (RESULTS / "genes.md").read_text(encoding="utf-8")
 TARGETS = pd.read_csv(RESULTS / "genes-table1.csv")
 METHODS = pd.read_csv(RESULTS / "genes-methods.csv", dtype=str)
+ONE_FIT = pd.read_csv(RESULTS / "genes-bip-vi.csv")
 OURS = {column: column.split(" (")[0] for column in TARGETS if column.endswith(")")}
 
 
@@ -28,8 +29,11 @@ def rows_of(first: str) -> list[list[str]]:
 
 
 def listed(target: str, column: str) -> list[str]:
+    return names_in(TARGETS.set_index("target").loc[target, column])
+
+
+def names_in(entry: str) -> list[str]:
     """Genes of an entry without their marks"""
-    entry = TARGETS.set_index("target").loc[target, column]
     return [re.sub(r"[*\\ˣ]", "", gene) for gene in entry.split(", ")] if entry != "∅" else []
 
 
@@ -62,6 +66,24 @@ def test_both_tables_count_the_same_causes(column: str) -> None:
     assert of_method["causes found"].tolist() == [f"{causes(column)} of 9"]
     sizes = [len(listed(target, column)) for target in PAPER_PREDICTIONS]
     assert of_method["genes a target"].astype(float).tolist() == [pytest.approx(sum(sizes) / 10, abs=0.051)]
+
+
+def test_one_fit_of_the_variational_method_beside_the_papers() -> None:
+    assert rows_of("target | held out") == ONE_FIT.to_numpy().tolist()
+    told = {target: published(target, PAPER_COLUMNS[0])[0] for target in ONE_FIT["target"]}
+    assert [gene for gene, _ in told.values()] == ONE_FIT["held out"].tolist()
+    causes = {(target, gene) for target, (gene, verdict) in told.items() if verdict == VALIDATED}
+    entries = ONE_FIT.set_index("target")
+    found = {
+        column: {(t, g) for t in entries.index for g in names_in(entries.loc[t, column])}
+        for column in entries.columns[1:]
+    }
+    (paper, ours) = found
+    counts = [len(found[column] & causes) for column in (ours, paper)]
+    assert f"It finds {counts[0]} of {len(causes)} causes, where the paper's finds {counts[1]}" in PAGE
+    same = sum(set(names_in(row[paper])) == set(names_in(row[ours])) for _, row in entries.iterrows())
+    assert f"for {same} of {len(entries)} targets the genes are exactly the paper's" in PAGE
+    assert found[paper] == {(t, g) for t in entries.index for g, _ in published(t, "BIP-VI")}
 
 
 def test_statements_of_the_page() -> None:
@@ -102,4 +124,11 @@ def test_the_deletions_say_what_the_marks_say() -> None:
             genes = listed(target, column)
             marked = [MARKS[study.verdict(0, gene, target)].format(gene) for gene in genes]
             assert (", ".join(marked) or "∅") == entry, (target, column)
-    assert draw_targets(study.samples[0]) == drawn_targets()
+    for target, cause, _, entry in ONE_FIT.to_numpy().tolist():
+        fold = study.split(0, 0).fold_of(cause)
+        marked = []
+        for gene in names_in(entry):
+            bare = gene.strip("()")
+            seen = study.split(0, 0).fold_of(bare) not in (None, fold)
+            marked.append(f"({bare})" if seen else MARKS[study.verdict(0, bare, target)].format(bare))
+        assert (", ".join(marked) or "∅") == entry

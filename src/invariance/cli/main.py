@@ -341,7 +341,10 @@ _EPILOGS: dict[Callable[..., None], str] = {
 
 After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
 """,
-    edges: "\n  invariance edges sweep --fdr 0.1 --csv edges.csv\n",
+    edges: """
+  invariance edges sweep --fdr 0.1 --csv edges.csv
+  invariance edges sweep --of OPI1 --checks verdicts.csv --plot page.png
+""",
     demo: "\n  invariance demo --csv patients.csv --new-csv new_patients.csv\n",
     predict: """
   invariance fit table.csv -o yield -e site --save model.json
