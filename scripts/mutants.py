@@ -799,6 +799,15 @@ MUTANTS = (
         replace="return figure",
         tests=("tests/prediction/test_choice.py::test_of_shares_that_are_right_the_rest_is_the_error",),
     ),
+    Mutant(
+        "last-columns-counted-as-features",
+        "with features of several columns the last three are included in the wrong subsets",
+        old="new",
+        file="kernels/subset_tree.py",
+        find="live = 1 << (work.starts.size - 1 - _LAST)",
+        replace="live = 1 << (d - 1 - _LAST)",
+        tests=("tests/kernels/test_grouped_tree.py::test_the_last_three_columns_follow_features_of_several",),
+    ),
     # ---- levels of invariance
     Mutant(
         "levels-in-reverse",

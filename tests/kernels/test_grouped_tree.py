@@ -71,6 +71,14 @@ def listed(scoring: Scoring, widths: list[int], prefix: tuple[int, ...], max_siz
     return found
 
 
+@pytest.mark.parametrize("widths", [[3, 2, *[1] * 8], [2, *[1] * 8], [1, 1, 4, *[1] * 7]])
+def test_the_last_three_columns_follow_features_of_several(widths: list[int]) -> None:
+    """A block of nine features or more includes its last three columns together."""
+    data = grouped_data(widths, seed=3)
+    found = dense(scoring_of(data), widths, len(widths))
+    np.testing.assert_allclose(found, least_squares(data, widths), rtol=1e-7, atol=1e-7)
+
+
 some_widths = st.lists(st.integers(1, 5), max_size=5)
 
 

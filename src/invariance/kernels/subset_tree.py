@@ -104,7 +104,8 @@ def _fill_last(entries, tolerance, shares):
 def _last_shares(tolerance, work):
     """Include the last three columns, each a feature, in all nodes of the features before them."""
     rows, nodes, d = work.rows, work.nodes, work.levels.size
-    live, shares = 1 << (d - 1 - _LAST), nodes[rows[d - 1] :]
+    live = 1 << (work.starts.size - 1 - _LAST)
+    shares = nodes[rows[d - 1] :]
     entries, found = np.empty(10 * _TOGETHER), np.empty(8 * _TOGETHER)
     for first in range(0, live, _TOGETHER):
         at = 0
