@@ -435,6 +435,8 @@ class Decision(Rendered):
     def heterogeneity(self) -> Heterogeneity:
         """Whether the effects of the chosen features are the same, whatever the baselines."""
         found = heterogeneity_of(self.findings.judge.model, self.mask, self.accepted)
+        if found.grade is Grade.no_difference and self.worst is not None and self.worst.part == SLOPES:
+            found = replace(found, same=False, grade=Grade.differ)  # in that environment
         between = self.between_environments
         if between is None or not self.selected:
             return found

@@ -69,7 +69,9 @@ class Heterogeneity:
     by_feature: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def qualifying(self, grade: Grade, accepted: Tolerance) -> Grade:
-        """The grade of all that is compared: alike only if effects alone are, too."""
+        """The grade of all that is compared: alike, or without a difference, only if effects alone are, too."""
+        if self.same is False and grade in (Grade.alike, Grade.no_difference):
+            return Grade.differ
         return Grade.no_difference if grade is Grade.alike and self.high > accepted.rho else grade
 
 
