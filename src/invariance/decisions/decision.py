@@ -448,7 +448,7 @@ class Decision(Rendered):
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
-        """Whether baselines are the same, given those effects; None of models that cannot free them."""
+        """Whether baselines are the same, given those effects; None if environments are not one label."""
         outcome_name = self.findings.posterior.outcome_name
         predicts = None if self.predictions is None else self.predictions.outcome.predicts
         return baseline_of(self.findings.judge.model, self.mask, outcome_name, predicts)

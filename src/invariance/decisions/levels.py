@@ -174,7 +174,7 @@ def _apart_from_dispersion(
 def baseline_of(
     model: BoundModel, mask: Mask, outcome_name: str, predicts: Predicts | None
 ) -> BaselineDifference | None:
-    """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
+    """Of the subset (p,); None if environments are not one label, or nothing can be compared."""
     free, mask = _compared(model, mask)
     if isinstance(free, FreeBaselineMeanGaussian):
         full: BoundModel = free.shared_baseline
