@@ -71,6 +71,25 @@ def test_dispersions_that_differ_are_no_difference_of_effects() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_a_verdict_does_not_contradict_its_grade() -> None:
+    """Nor heterogeneity the verdict: one of many sites has another slope, which all together do not show."""
+    grades = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        site = np.repeat(np.arange(12), 25)
+        x = rng.normal(size=300)
+        y = (1.0 - 0.65 * (site == 3)) * x + rng.normal(size=300)
+        decision = BIP("linear_gaussian").fit(x[:, None], y, environments=site).decision_
+        if decision.level != "full" or not decision.selected:
+            continue
+        same = decision.verdict.grade in (Grade.alike, Grade.no_difference)
+        grades.append(same)
+        assert decision.invariant == same == decision.heterogeneity.same
+        assert ("No difference was found" in decision.verdict.effects) == same
+    assert len(set(grades)) == 2
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 def test_an_interval_for_a_new_environment_that_is_missing_has_a_reason() -> None:
     """An environment whose effect is infinite leaves three."""
     rng = np.random.default_rng(0)

@@ -434,6 +434,8 @@ class Decision(Rendered):
     def heterogeneity(self) -> Heterogeneity:
         """Whether the effects of the chosen features are the same, whatever the baselines."""
         found = heterogeneity_of(self.findings.judge.model, self.mask, self.accepted)
+        if found.grade is Grade.no_difference and self.worst is not None and self.worst.part == SLOPES:
+            found = replace(found, same=False, grade=Grade.differ)  # in that environment
         between = self.between_environments
         if between is None or not self.selected:
             return found
@@ -445,7 +447,7 @@ class Decision(Rendered):
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
-        """Whether baselines are the same, given those effects; None of models that cannot free them."""
+        """Whether baselines are the same, given those effects; None if environments are not one label."""
         outcome_name = self.findings.posterior.outcome_name
         kind = None if self.predictions is None else self.predictions.outcome.kind
         return baseline_of(self.findings.judge.model, self.mask, outcome_name, kind)

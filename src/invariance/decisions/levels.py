@@ -20,8 +20,16 @@ from ..models.free_baselines import (
     SharedNoise,
 )
 from ..models.gaussian import MomentModel
-from ..models.invariance_test import Difference, Tolerance, deviance_difference, deviance_test, without_spread
+from ..models.invariance_test import (
+    Difference,
+    InvarianceTest,
+    Tolerance,
+    deviance_difference,
+    deviance_test,
+    without_spread,
+)
 from ..models.regression import RegressionModel
+from ..models.structured import StructuredDeviations
 from ..moments.random_intercept import random_intercept
 from .heterogeneity import heterogeneity
 
@@ -67,7 +75,9 @@ class Heterogeneity:
     by_feature: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def qualifying(self, grade: Grade, accepted: Tolerance) -> Grade:
-        """The grade of all that is compared: alike only if effects alone are, too."""
+        """The grade of all that is compared: alike, or without a difference, only if effects alone are, too."""
+        if self.same is False and grade in (Grade.alike, Grade.no_difference):
+            return Grade.differ
         return Grade.no_difference if grade is Grade.alike and self.high > accepted.rho else grade
 
 
@@ -105,8 +115,8 @@ def separates_effects(model: BoundModel) -> bool:
 
 def _of_fits(model: BoundModel) -> bool:
     """Whether a model without lower levels has linear fits of the environments that can be compared."""
-    labelled = getattr(model.observed, "design", None) is None
-    return not model.lower_levels and model.level is Level.full and labelled and isinstance(model, MomentModel)
+    labelled = isinstance(model, MomentModel) and not isinstance(model, StructuredDeviations)
+    return labelled and not model.lower_levels and model.level is Level.full
 
 
 def _compared(model: BoundModel, mask: Mask) -> tuple[BoundModel, Mask]:
@@ -125,14 +135,18 @@ def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Het
     tolerances = tolerance, exactly(tolerance)
     if isinstance(compared, RegressionModel) and DISPERSION in compared.compares:
         p_values, found = _apart_from_dispersion(compared, mask, tolerances)
+        graded = p_values
     else:
-        p_values = [_p_of_effects(compared, chosen, each) for each in tolerances]
+        tests = [compared.invariance_test(chosen, each) for each in tolerances]
+        p_values = [_p_of_effects(test) for test in tests]
+        # What is accepted together with the noise is not rejected alone.
+        graded = [max(p_value, float(test.joint[0])) for p_value, test in zip(p_values, tests, strict=True)]
         found = compared.difference(chosen)
     p_value, p_exact = p_values
     difference, low, high = (float(values[0]) for values in found)
-    if p_value >= tolerance.level and high <= tolerance.rho:
+    if graded[0] >= tolerance.level and high <= tolerance.rho:
         grade = Grade.alike
-    elif p_value >= tolerance.lowest_level and p_exact >= min(FOUND, tolerance.level):
+    elif graded[0] >= tolerance.lowest_level and graded[1] >= min(FOUND, tolerance.level):
         grade = Grade.no_difference
     else:
         grade = Grade.differ
@@ -144,9 +158,8 @@ def exactly(tolerance: Tolerance) -> Tolerance:
     return Tolerance(0.0, 0.0, tolerance.level, tolerance.weak_level)
 
 
-def _p_of_effects(model: BoundModel, chosen: Mask, tolerance: Tolerance) -> float:
+def _p_of_effects(test: InvarianceTest) -> float:
     """Of common effects, without the test of the noise where a model has one of its own."""
-    test = model.invariance_test(chosen, tolerance)
     return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
 
 
@@ -167,7 +180,7 @@ def _apart_from_dispersion(
 def baseline_of(
     model: BoundModel, mask: Mask, outcome_name: str, kind: OutcomeKind | None
 ) -> BaselineDifference | None:
-    """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
+    """Of the subset (p,); None if environments are not one label, or nothing can be compared."""
     free, mask = _compared(model, mask)
     if isinstance(free, FreeBaselineMeanGaussian):
         full: BoundModel = free.shared_baseline
