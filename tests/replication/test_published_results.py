@@ -18,7 +18,12 @@ PAGE = (RESULTS / "replication.md").read_text(encoding="utf-8")
 GENES = (RESULTS / "genes.md").read_text(encoding="utf-8")
 # "Exact discovery, … ([summary](summaries/comparison-p10-list.csv)):" and the table after it
 TABLES = re.compile(r"^([A-Z][^\n(]*) \(\[summary\]\(summaries/([\w-]+)\.csv\)\):\n\n((?:\|[^\n]*\n)+)", re.MULTILINE)
-COLUMNS = {"Exact discovery": "exact", "Coverage": "covered", "Empty selections": "empty", "Posterior at the truth": "posterior"}
+COLUMNS = {
+    "Exact discovery": "exact",
+    "Coverage": "covered",
+    "Empty selections": "empty",
+    "Posterior at the truth": "posterior",
+}
 BEHIND = ("BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen")
 RAW = tuple(f"{name} (raw)" for name in BEHIND)
 
