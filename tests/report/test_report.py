@@ -517,7 +517,7 @@ def test_an_average_tells_over_how_many_environments(page: Reader) -> None:
 def test_environments_of_which_no_difference_was_found_do_not_differ(page: Reader) -> None:
     rng = np.random.default_rng(0)
     x, site = rng.normal(size=(240, 2)), np.tile(list("abcd"), 60)
-    y = x @ [1.0, 0.0] + 0.42 * x[:, 1] * (site == "a") + rng.normal(size=240)
+    y = x @ [1.0, 0.0] + 0.18 * np.tile([1.0, 1.0, -1.0, -1.0], 60) + rng.normal(size=240)
     model = BIP(select=Fixed((True, True))).fit(pd.DataFrame(x, columns=["u", "v"]), y, environments=site)
     assert not model.decision_.is_compatible
     assert model.decision_.verdict.grade == "no difference found"
