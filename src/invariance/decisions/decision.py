@@ -1019,8 +1019,12 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     shown = Grade.no_difference if shown is Grade.alike and grade is Grade.no_difference else shown
     if not own:
         values = p_values_in_words(found)
-    what, are, differ = f"effects of {k:,} features on {outcome}", "are", "differ"
-    if k == 1:
+    features = "1 feature" if k == 1 else f"{k:,} features"
+    what, are, differ = f"effects of {features} on {outcome}", "are", "differ"
+    if own:
+        joined = "or" if shown is Grade.differ else "and"
+        what = f"baseline {joined} effects of {features} on {outcome}"
+    elif k == 1:
         what, are, differ = f"effect of 1 feature on {outcome}", "is", "differs"
     size = format_percent(found.difference) if not np.isnan(found.difference) else ""
     interval = f"90% CI {format_percent(found.low)} to {format_percent(found.high)}"
