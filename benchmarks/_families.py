@@ -14,7 +14,8 @@ from invariance.models.likelihood import ByLikelihood, Maximum
 
 @dataclass(frozen=True)
 class GammaLog(ByLikelihood):
-    """Outcome ~ Gamma with mean exp(intercept + coefficients · columns of z) and one shape, by maximum likelihood."""
+    """Outcome ~ Gamma with mean exp(intercept + coefficients · columns of z) and one shape, by
+    maximum likelihood."""
 
     name = "gamma"
     kind = "number"
@@ -42,7 +43,8 @@ class GammaLog(ByLikelihood):
 
 @dataclass(frozen=True)
 class PlainLogistic(ByLikelihood):
-    """Two classes with log odds intercept + coefficients · columns of z; no fit where a plane separates them."""
+    """Two classes with log odds intercept + coefficients · columns of z; no fit where a plane
+    separates them."""
 
     name = "logistic"
     kind = "class"
@@ -60,7 +62,12 @@ class PlainLogistic(ByLikelihood):
             if np.abs(predictor).max() > 30.0:
                 return None
             if np.abs(step).max() < 1e-9:
-                return Maximum(float(y @ predictor - np.logaddexp(0.0, predictor).sum()), beta[1:], beta[0], len(beta))
+                return Maximum(
+                    float(y @ predictor - np.logaddexp(0.0, predictor).sum()),
+                    beta[1:],
+                    beta[0],
+                    len(beta),
+                )
         return None
 
 
@@ -87,9 +94,13 @@ class Probit(ByLikelihood):
 def skewed(
     n_environments: int, n_rows: int, seed: int, shape: float = 2.0, columns: int = 2
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """X (N, columns), y (N,) and environments (N,): Gamma given the first column, the same way everywhere"""
+    """X (N, columns), y (N,) and environments (N,): Gamma given the first column, the same way
+    everywhere"""
     rng = np.random.default_rng(seed)
     sites = np.repeat(np.arange(n_environments), n_rows)
-    X = rng.normal(size=(len(sites), columns)) + 0.5 * rng.normal(size=(n_environments, columns))[sites]
+    X = (
+        rng.normal(size=(len(sites), columns))
+        + 0.5 * rng.normal(size=(n_environments, columns))[sites]
+    )
     mean = np.exp(1.0 + 0.8 * X[:, 0])
     return X, rng.gamma(shape, mean / shape), sites

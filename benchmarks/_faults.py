@@ -1,4 +1,5 @@
-"""Environments with a planted fault: is the right one named, and is none named where there is no fault?"""
+"""Environments with a planted fault: is the right one named, and is none named where there is no
+fault?"""
 
 from __future__ import annotations
 
@@ -14,13 +15,17 @@ from invariance.simulation import flat
 KINDS = ("none", "intercept + σ", "slope × 0", "noise × 2")
 
 
-def planted(kind: str, seed: int, n: int = 200, n_environments: int = 10) -> tuple[MultiEnvironmentData, int]:
+def planted(
+    kind: str, seed: int, n: int = 200, n_environments: int = 10
+) -> tuple[MultiEnvironmentData, int]:
     """The flat simulation, with the outcome recorded in another way in one environment."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     model = flat(n_environments, rng)
     data = model.sample(n, rng)
-    broken, cause = int(rng.integers(1, n_environments)), int(rng.choice(np.flatnonzero(model.truth)))
-    rows, y = data.rows(broken), data.y.copy()
+    broken = int(rng.integers(1, n_environments))
+    cause = int(rng.choice(np.flatnonzero(model.truth)))
+    rows = data.rows(broken)
+    y = data.y.copy()
     deviation = np.sqrt(model.variances[broken, -1])
     if kind == "intercept + σ":
         y[rows] += deviation
@@ -32,15 +37,19 @@ def planted(kind: str, seed: int, n: int = 200, n_environments: int = 10) -> tup
 
 
 def one_fault(kind: str, seed: int) -> tuple[bool, bool, bool]:
-    """Whether there is an alarm, whether it names the environment that was disturbed, and whether that is named or told
-    first among those without which a better subset is compatible."""
+    """Whether there is an alarm, whether it names the environment that was disturbed, and whether
+    that is named or told first among those without which a better subset is compatible."""
     data, broken = planted(kind, seed)
     return _told(BIP(progress=False).fit(data).diagnose(), data.environments[broken])
 
 
 def _told(diagnosis: Diagnosis, label: object) -> tuple[bool, bool, bool]:
     named = diagnosis.named == label
-    return diagnosis.alarm, named, named or (len(diagnosis.decisive) > 0 and diagnosis.decisive[0].environment == label)
+    return (
+        diagnosis.alarm,
+        named,
+        named or (len(diagnosis.decisive) > 0 and diagnosis.decisive[0].environment == label),
+    )
 
 
 def one_faulty_tunnel(n: int, seed: int) -> tuple[bool, bool, bool]:

@@ -1,4 +1,5 @@
-"""Shared by the benchmark scripts: timing, memory, a header that says where the figures come from."""
+"""Shared by the benchmark scripts: timing, memory, a header that says where the figures come
+from."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def median_seconds(function: Callable[[], Any], repeats: int = 5, warm_up: bool 
 
 
 def best_seconds(function: Callable[[], Any], repeats: int = 9) -> float:
-    """Shortest wall-clock time of a call, after one that is not counted: for short work on a noisy machine."""
+    """Shortest wall-clock time of a call, after one that is not counted: for short work on a noisy
+    machine."""
     function()
     return min(seconds(function) for _ in range(repeats))
 
@@ -51,7 +53,10 @@ def peak_memory_gb() -> float:
 def header(title: str) -> None:
     import invariance
 
-    print(f"{title}\ninvariance {invariance.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    print(
+        f"{title}\ninvariance {invariance.__version__}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores"
+    )
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -61,8 +66,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         print("| " + " | ".join(row) + " |", flush=True)
 
 
-def sample_apart(model: Any, n: Any, n_fresh: int, rng: np.random.Generator, jitter: float = 0.0) -> tuple[Any, Any]:
-    """Rows of a structural model, those of the last n_fresh environments apart: new environments to predict in."""
+def sample_apart(
+    model: Any, n: Any, n_fresh: int, rng: np.random.Generator, jitter: float = 0.0
+) -> tuple[Any, Any]:
+    """Rows of a structural model, those of the last n_fresh environments apart: new environments to
+    predict in."""
     data = model.sample(n, rng, jitter)
     return data.choosing(data.environments[:-n_fresh]), data.choosing(data.environments[-n_fresh:])
 
@@ -72,4 +80,6 @@ def digest(*files: str) -> str:
     import invariance
 
     package = sorted(Path(invariance.__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in (*package, *map(Path, files)))).hexdigest()[:12]
+    return hashlib.sha256(
+        b"".join(file.read_bytes() for file in (*package, *map(Path, files)))
+    ).hexdigest()[:12]

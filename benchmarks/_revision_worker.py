@@ -1,6 +1,8 @@
-"""Times operations of the `invariance` that PYTHONPATH names, as `revisions.py` asks for them: a name in, JSON out.
+"""Times operations of the `invariance` that PYTHONPATH names, as `revisions.py` asks for them: a
+name in, JSON out.
 
-Only what is public, so that earlier revisions know it too; what one does not know is an answer like any other.
+Only what is public, so that earlier revisions know it too; what one does not know is an answer like
+any other.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Any
 import numpy as np
 
 # Of one round: calls go on for so many seconds, at most so many times.
-SECONDS, CALLS = 0.3, 20
+SECONDS = 0.3
+CALLS = 20
 Call = Callable[[], Any]
 Arrays = dict[str, np.ndarray]
 
@@ -26,7 +29,9 @@ def fit(data: Arrays, estimator: str = "BIP", **settings: Any) -> Any:
     import invariance
 
     rest = {"event": data["event"]} if estimator == "BIPSurvival" else {}
-    return getattr(invariance, estimator)(**settings).fit(data["X"], data["y"], environments=data["site"], **rest)
+    return getattr(invariance, estimator)(**settings).fit(
+        data["X"], data["y"], environments=data["site"], **rest
+    )
 
 
 def walk(data: Arrays, n_jobs: int = 1) -> Call:
@@ -34,7 +39,9 @@ def walk(data: Arrays, n_jobs: int = 1) -> Call:
     from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
     from invariance.inference.base import RunOptions, Target
 
-    bound = LinearGaussian().bind(MultiEnvironmentData.from_arrays(data["X"], data["y"], data["site"]))
+    bound = LinearGaussian().bind(
+        MultiEnvironmentData.from_arrays(data["X"], data["y"], data["site"])
+    )
     target = Target(bound, UniformPrior().bind(data["X"].shape[1]))
     return lambda: Enumeration(time_limit=None).run(target, RunOptions(n_jobs))
 
@@ -46,7 +53,8 @@ def rows(file: Path) -> Any:
 
 
 def predictions(data: Arrays) -> Call:
-    model, X = fit(data), np.tile(data["X"], (100, 1))
+    model = fit(data)
+    X = np.tile(data["X"], (100, 1))
     return lambda: model.predict(X)
 
 
@@ -55,7 +63,9 @@ def operations(folder: Path) -> dict[str, Callable[[], Call]]:
     data = {file.stem: dict(np.load(file)) for file in folder.glob("*.npz")}
     widths = sorted({int(name.split()[-1]) for name in data if name.startswith("alike")})
     import_command = [sys.executable, "-c", "from invariance import BIP"]
-    found: dict[str, Callable[[], Call]] = {"import": lambda: lambda: subprocess.run(import_command, check=True)}
+    found: dict[str, Callable[[], Call]] = {
+        "import": lambda: lambda: subprocess.run(import_command, check=True)
+    }
     for p in widths:
         for world in ("alike", "paper"):
             d = data[f"{world} {p}"]
@@ -87,10 +97,12 @@ def timed(call: Call) -> list[float]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    known, prepared = operations(Path(sys.argv[1])), {}
+    known = operations(Path(sys.argv[1]))
+    prepared = {}
     print(json.dumps(list(known)), flush=True)
     for line in sys.stdin:
-        name, answer = line.rstrip("\n"), None
+        name = line.rstrip("\n")
+        answer = None
         try:
             if name not in prepared:
                 prepared[name] = known[name]()

@@ -11,19 +11,29 @@ import numpy as np
 
 from invariance import Moments
 
-OUTCOME, ENVIRONMENT = "y", "site"
+OUTCOME = "y"
+ENVIRONMENT = "site"
 ROUNDS = 3
 
 
 def measure(path: str | Path, p: int) -> dict[str, Any]:
-    """Seconds of the fastest round of each, their ratio, and whether all moments are the same bits; both are warm.
+    """Seconds of the fastest round of each, their ratio, and whether all moments are the same bits;
+    both are warm.
 
     path : a file with the features, an outcome "y" and environments "site"
     """
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with LocalCluster(host="127.0.0.1", **options) as cluster, Client(cluster, set_as_default=False) as client:
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": None,
+    }
+    with (
+        LocalCluster(host="127.0.0.1", **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
 
         def there() -> Moments:
             return Moments.from_rows(path, OUTCOME, ENVIRONMENT, dask=client, progress=False)

@@ -1,7 +1,9 @@
-"""Simulated worlds in which decisions are judged. As a script: fits each data set with the package on PYTHONPATH and
-writes what was decided, one JSON file for each cell, under FOLDER/<digest of the code>; cells that are there are kept.
+"""Simulated worlds in which decisions are judged. As a script: fits each data set with the package
+on PYTHONPATH and writes what was decided, one JSON file for each cell, under FOLDER/<digest of the
+code>; cells that are there are kept.
 
-python benchmarks/_worlds.py FOLDER --sets 100 --jobs 2 --worlds weak rogue --families linear_gaussian
+python benchmarks/_worlds.py FOLDER --sets 100 --jobs 2 --worlds weak rogue --families
+    linear_gaussian
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class Outcome(NamedTuple):
 
 
 def outcome(family: str, eta: np.ndarray, rng: np.random.Generator) -> Outcome:
-    """Of rows with linear predictor eta: noise of variance 1; log odds eta; counts of mean e^(1 + eta/2); Weibull times
-    with log hazard eta, a third censored."""
+    """Of rows with linear predictor eta: noise of variance 1; log odds eta; counts of mean e^(1 +
+    eta/2); Weibull times with log hazard eta, a third censored."""
     if family == "linear_gaussian":
         y = eta + rng.normal(size=len(eta))
         return Outcome(y, None, y)
@@ -79,18 +81,27 @@ def effects_with(r2: float) -> np.ndarray:
 
 
 def structure(cell: Cell, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Effects of the causes (E, c), and slopes of the children of the outcome (E, k), in each environment."""
-    alike, k, move = np.ones((cell.n_environments, 1)), 0, 0.0
+    """Effects of the causes (E, c), and slopes of the children of the outcome (E, k), in each
+    environment."""
+    alike = np.ones((cell.n_environments, 1))
+    k = 0
+    move = 0.0
     if cell.world == "weak":
         return effects_with(0.08) * alike, rng.uniform(0.1, 1.0, (cell.n_environments, 6))
     if cell.world == "rogue":
         effects = np.append(alike[:-1], [[1.5]], axis=0)
     elif cell.world == "jitter":
-        effects, k, move = 1.6 * EFFECTS * (1.0 + 0.1 * rng.normal(size=(cell.n_environments, 3))), 4, 1.0
+        effects = 1.6 * EFFECTS * (1.0 + 0.1 * rng.normal(size=(cell.n_environments, 3)))
+        k = 4
+        move = 1.0
     elif cell.world == "mild":
-        effects, k, move = 0.8 * EFFECTS * alike, 5, 0.3
+        effects = 0.8 * EFFECTS * alike
+        k = 5
+        move = 0.3
     elif cell.world == "luck":
-        effects, k, move = EFFECTS[:2] * alike, int(cell.setting), 1.0
+        effects = EFFECTS[:2] * alike
+        k = int(cell.setting)
+        move = 1.0
     else:  # invariant
         effects = effects_with(cell.setting) * alike
     return effects, rng.uniform(0.5, 1.5, k) + move * rng.normal(size=(cell.n_environments, k))
@@ -100,29 +111,35 @@ PRESETS = {"p10": p10, "flat": flat}
 
 
 def draw(cell: Cell, seed: int) -> tuple[MultiEnvironmentData, np.ndarray]:
-    """Rows and which features are causes. Causes have variance 1 and means N(0, 0.7²) by environment, children of the
-    outcome are slope · outcome + N(0, 1); in rogue three features more are N(0, 1)."""
+    """Rows and which features are causes. Causes have variance 1 and means N(0, 0.7²) by
+    environment, children of the outcome are slope · outcome + N(0, 1); in rogue three features more
+    are N(0, 1)."""
     rng = np.random.default_rng([seed, zlib.crc32(cell.name.encode())])
     if cell.world in PRESETS:
         model = PRESETS[cell.world](cell.n_environments + FRESH, rng)
         return sample_apart(model, cell.n, FRESH, rng)[0], model.truth
     effects, slopes = structure(cell, rng)
     site = np.repeat(np.arange(cell.n_environments), cell.n)
-    causes = rng.normal(size=(len(site), effects.shape[1])) + SHIFT * rng.normal(size=effects.shape)[site]
+    causes = (
+        rng.normal(size=(len(site), effects.shape[1]))
+        + SHIFT * rng.normal(size=effects.shape)[site]
+    )
     y, event, followed = outcome(cell.family, (causes * effects[site]).sum(axis=1), rng)
     children = slopes[site] * followed[:, None] + rng.normal(size=(len(site), slopes.shape[1]))
     others = rng.normal(size=(len(site), 3 if cell.world == "rogue" else 0))
     X = np.column_stack([causes, children, others])
-    return MultiEnvironmentData.from_arrays(X, y, site, event=event), np.arange(X.shape[1]) < effects.shape[1]
+    return MultiEnvironmentData.from_arrays(X, y, site, event=event), np.arange(
+        X.shape[1]
+    ) < effects.shape[1]
 
 
 # --- what is decided
 
 
 class Decided(NamedTuple):
-    """false, missed: features; p_truth: of invariance of the causes; of the second version, of the selection: grade of
-    the verdict, high: the upper end of the interval of the difference, NaN without one; exact_at: whether the causes
-    are found, by the tolerance of differences"""
+    """false, missed: features; p_truth: of invariance of the causes; of the second version, of the
+    selection: grade of the verdict, high: the upper end of the interval of the difference, NaN
+    without one; exact_at: whether the causes are found, by the tolerance of differences"""
 
     exact: bool
     false: int
@@ -139,7 +156,8 @@ def decided(cell: Cell, seed: int) -> Decided:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = BIP(cell.family, progress=False).fit(data)
-    decision, causes = model.decision_, tuple(np.array(data.feature_names)[truth])
+    decision = model.decision_
+    causes = tuple(np.array(data.feature_names)[truth])
     at = {} if cell.world in ("luck", "invariant") else getattr(decision, "by_tolerance", {})
     return Decided(
         bool((model.support_ == truth).all()),
@@ -154,17 +172,29 @@ def decided(cell: Cell, seed: int) -> Decided:
 
 
 GAUSSIAN = FAMILIES[0]
-SHAPES = (("weak", 500, 5), ("rogue", 500, 10), ("rogue", 200, 20), ("jitter", 200, 5), ("mild", 200, 5))
+SHAPES = (
+    ("weak", 500, 5),
+    ("rogue", 500, 10),
+    ("rogue", 200, 20),
+    ("jitter", 200, 5),
+    ("mild", 200, 5),
+)
 STRUCTURES = (("flat", 200, 5), ("flat", 50, 5), ("flat", 50, 10), ("p10", 200, 3))
 
 
 def cells(worlds: Sequence[str], families: Sequence[str]) -> list[Cell]:
     """Logistic ones with twice the rows, as each tells less."""
-    found = [Cell(w, f, n * (2 if f == "logistic" else 1), e) for f, (w, n, e) in product(FAMILIES, SHAPES)]
+    found = [
+        Cell(w, f, n * (2 if f == "logistic" else 1), e)
+        for f, (w, n, e) in product(FAMILIES, SHAPES)
+    ]
     found += [Cell(name, GAUSSIAN, n, e) for name, n, e in STRUCTURES]
     found += [Cell("luck", GAUSSIAN, 100, e, k) for e, k in product((3, 4), (2, 4, 6, 8))]
     for family, n, e in product(FAMILIES, (50, 200, 500), (3, 5, 10)):
-        found += [Cell("invariant", family, n, e, r2) for r2 in (0.05, 0.5, 0.97 if family == GAUSSIAN else 0.8)]
+        found += [
+            Cell("invariant", family, n, e, r2)
+            for r2 in (0.05, 0.5, 0.97 if family == GAUSSIAN else 0.8)
+        ]
     return [cell for cell in found if cell.world in worlds and cell.family in families]
 
 
@@ -177,7 +207,9 @@ def sets_of(cell: Cell, sets: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
@@ -188,16 +220,23 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     print(folder, flush=True)
     for family in given.families:
-        decided(Cell("invariant", family, 50, 2, 0.5), 0)  # compiled once, before there are processes
+        decided(
+            Cell("invariant", family, 50, 2, 0.5), 0
+        )  # compiled once, before there are processes
     with ProcessPoolExecutor(given.jobs) as pool:
         for cell in cells(given.worlds, given.families):
-            sets, file = sets_of(cell, given.sets), folder / f"{cell.name}.json"
+            sets = sets_of(cell, given.sets)
+            file = folder / f"{cell.name}.json"
             if file.exists() and len(json.loads(file.read_text())) >= sets:
                 continue
             started = time.perf_counter()
             found = list(pool.map(partial(decided, cell), range(sets), chunksize=2))
             file.write_text(json.dumps([one._asdict() for one in found]))
-            print(f"{cell.name}: {sets} data sets, {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"{cell.name}: {sets} data sets, {time.perf_counter() - started:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """How far BIP-VI has come with 450 features: q at the true subset along the ascent.
 
-python benchmarks/ascent.py                 a data set for each number of rows and strength, 40 environments; a minute
+python benchmarks/ascent.py                 a data set for each number of rows and strength, 40
+    environments; a minute
 python benchmarks/ascent.py --sets 2        as in docs/results/replication.md
 
-The paper's budget, learning rates and informative start (Lasso on standardised features), an infeasible draw below the
-worst feasible one. Data sets are those of `python -m replication comparison-p450`.
+The paper's budget, learning rates and informative start (Lasso on standardised features), an
+infeasible draw below the worst feasible one. Data sets are those of `python -m replication
+comparison-p450`.
 """
 
 from __future__ import annotations
@@ -30,9 +32,12 @@ ENVIRONMENTS = 40
 
 
 def course(n: int, strength: float, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q at the truth and the training ELBO at each iteration, and whether q's mode is the truth there"""
+    """q at the truth and the training ELBO at each iteration, and whether q's mode is the truth
+    there"""
     study = make_study("comparison-p450", "paper")
-    cell = next(c for c in study.cells() if (c["n"], c["E"], c["strength"]) == (n, ENVIRONMENTS, strength))
+    cell = next(
+        c for c in study.cells() if (c["n"], c["E"], c["strength"]) == (n, ENVIRONMENTS, strength)
+    )
     rng = study.rng(cell, number)
     data = p450(ENVIRONMENTS, rng, strength=strength).sample(n, rng)
     model = LinearGaussian().bind(data)
@@ -40,8 +45,11 @@ def course(n: int, strength: float, number: int) -> tuple[np.ndarray, np.ndarray
     engine = Variational.simulation(starts=("informative",), infeasible="relative")
     ready = engine.prepare(space, RunOptions(rng=np.random.default_rng(number), progress=False))
     logits, rng = ready.starts["informative"]
-    prior, f = space.target.prior.over_free, len(logits)
-    objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, float(data.n_rows), np.nan)
+    prior = space.target.prior.over_free
+    f = len(logits)
+    objective = Objective(
+        prior.log_odds, prior.log_size_weight, prior.max_size, float(data.n_rows), np.nan
+    )
     uniforms = rng.random((ITERATIONS, engine.pairs, f))
     trace = Trace(*np.empty((3, ITERATIONS)), np.empty((ITERATIONS, f)))
     exact_kl = np.ones(ITERATIONS, dtype=bool)
@@ -55,7 +63,8 @@ def course(n: int, strength: float, number: int) -> tuple[np.ndarray, np.ndarray
 
 
 def main(sets: int) -> None:
-    rows, found = [], []
+    rows = []
+    found = []
     for n in (50, 200, 500):
         ascents = [course(n, strength, number) for strength in (0.5, 1.0) for number in range(sets)]
         exact = [one for one in ascents if one[2][-1]]
@@ -73,8 +82,12 @@ def means(ascents: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> list[str]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=1, help="data sets for each number of rows and strength")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sets", type=int, default=1, help="data sets for each number of rows and strength"
+    )
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     header("The ascent of BIP-VI")

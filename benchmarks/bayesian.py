@@ -1,6 +1,8 @@
-"""The Bayesian linear Gaussian conditional beside the likelihood ratio: which subsets each of them finds.
+"""The Bayesian linear Gaussian conditional beside the likelihood ratio: which subsets each of them
+finds.
 
-python benchmarks/bayesian.py            40 data sets a cell, all subsets of ten features, uniform prior (a minute)
+python benchmarks/bayesian.py            40 data sets a cell, all subsets of ten features, uniform
+    prior (a minute)
 """
 
 from __future__ import annotations
@@ -15,23 +17,30 @@ from invariance import BayesianLinearGaussian, LinearGaussian, Moments, MultiEnv
 from invariance.models.base import Family
 from invariance.simulation import p10
 
-DATA_SETS, P = 40, 10
-ROWS, ENVIRONMENTS = (5, 15, 50, 200), (2, 3, 5, 10)
+DATA_SETS = 40
+P = 10
+ROWS = (5, 15, 50, 200)
+ENVIRONMENTS = (2, 3, 5, 10)
 MODELS: dict[str, Family] = {"ratio": LinearGaussian(), "Bayes": BayesianLinearGaussian()}
 PRIOR_ROWS = (0.1, 1.0, 10.0)
 MASKS = (np.arange(1 << P)[:, None] >> np.arange(P) & 1).astype(bool)
 Draw = Callable[[int, int, np.random.Generator], tuple[MultiEnvironmentData, np.ndarray]]
 
 
-def paper(n: int, n_environments: int, rng: np.random.Generator) -> tuple[MultiEnvironmentData, np.ndarray]:
+def paper(
+    n: int, n_environments: int, rng: np.random.Generator
+) -> tuple[MultiEnvironmentData, np.ndarray]:
     """The preset p10: every feature before the outcome is a cause, and interventions are strong."""
     model = p10(n_environments, rng)
     return model.sample(n, rng), model.truth
 
 
-def agreeing(n: int, n_environments: int, rng: np.random.Generator) -> tuple[MultiEnvironmentData, np.ndarray]:
-    """Three causes, three effects that follow the outcome differently in each environment, and four features that have
-    nothing to do with it; all means differ. The causes with any of the four are invariant."""
+def agreeing(
+    n: int, n_environments: int, rng: np.random.Generator
+) -> tuple[MultiEnvironmentData, np.ndarray]:
+    """Three causes, three effects that follow the outcome differently in each environment, and four
+    features that have nothing to do with it; all means differ. The causes with any of the four are
+    invariant."""
     site = np.repeat(range(n_environments), n)
     X = rng.normal(size=(len(site), P)) + rng.normal(size=(n_environments, P))[site]
     y = X[:, :3] @ rng.uniform(0.5, 1.5, 3) + rng.normal(size=len(site))
@@ -50,7 +59,8 @@ class Tally:
 
     def add(self, log_ratios: np.ndarray, truth: np.ndarray) -> None:
         weights = np.exp(log_ratios - log_ratios.max())
-        inclusion, mode = weights / weights.sum() @ MASKS, MASKS[log_ratios.argmax()]
+        inclusion = weights / weights.sum() @ MASKS
+        mode = MASKS[log_ratios.argmax()]
         self.exact.append(bool((mode == truth).all()))
         self.excess.append(int(mode.sum() - truth.sum()))
         for target, chosen in ((self.true_inclusion, truth), (self.false_inclusion, ~truth)):
@@ -62,7 +72,9 @@ class Tally:
         return " ".join(f"{figure:>6.2f}" for figure in figures) + f" {np.mean(self.excess):>+6.1f}"
 
 
-def tallied(draw: Draw, n: int, n_environments: int, models: Mapping[str, Family]) -> dict[str, Tally]:
+def tallied(
+    draw: Draw, n: int, n_environments: int, models: Mapping[str, Family]
+) -> dict[str, Tally]:
     tallies = {name: Tally() for name in models}
     for seed in range(DATA_SETS):
         data, truth = draw(n, n_environments, np.random.default_rng([seed, n, n_environments]))
@@ -78,12 +90,19 @@ def discovery(title: str, draw: Draw) -> None:
     for n in ROWS:
         for n_environments in ENVIRONMENTS:
             tallies = tallied(draw, n, n_environments, MODELS)
-            print(f"{n:>4}/{n_environments:<3}" + "".join(f"{tally!s:>38}" for tally in tallies.values()), flush=True)
+            print(
+                f"{n:>4}/{n_environments:<3}"
+                + "".join(f"{tally!s:>38}" for tally in tallies.values()),
+                flush=True,
+            )
 
 
 def sensitivity(n: int = 50) -> None:
     models = {f"{rows:g}": BayesianLinearGaussian(rows) for rows in PRIOR_ROWS}
-    print(f"\np10, {n} rows by environment: exact with prior_rows =\n{'':8}" + "".join(f"{name:>8}" for name in models))
+    print(
+        f"\np10, {n} rows by environment: exact with prior_rows =\n{'':8}"
+        + "".join(f"{name:>8}" for name in models)
+    )
     for n_environments in ENVIRONMENTS:
         tallies = tallied(paper, n, n_environments, models)
         exact = "".join(f"{np.mean(tally.exact):>8.2f}" for tally in tallies.values())
@@ -92,7 +111,10 @@ def sensitivity(n: int = 50) -> None:
 
 def calibration() -> None:
     """How often the tail probability of an invariant subset of three features is below 0.05."""
-    print(f"\nsize at a nominal 0.05, three causes, 400 data sets\n{'':8}" + "".join(f"{name:>8}" for name in MODELS))
+    print(
+        f"\nsize at a nominal 0.05, three causes, 400 data sets\n{'':8}"
+        + "".join(f"{name:>8}" for name in MODELS)
+    )
     causes = np.arange(P)[None] < 3
     for n in ROWS:
         for n_environments in (2, 5):
@@ -101,9 +123,14 @@ def calibration() -> None:
                 data, _ = agreeing(n, n_environments, np.random.default_rng([1, seed]))
                 for name, specification in MODELS.items():
                     model = specification.bind(Moments.from_data(data))
-                    tails[name].append(model.invariance_tails(causes, model.log_ratio_many(causes))[0])
+                    tails[name].append(
+                        model.invariance_tails(causes, model.log_ratio_many(causes))[0]
+                    )
             sizes = (np.mean(np.array(values) < 0.05) for values in tails.values())
-            print(f"{n:>4}/{n_environments:<3}" + "".join(f"{size:>8.3f}" for size in sizes), flush=True)
+            print(
+                f"{n:>4}/{n_environments:<3}" + "".join(f"{size:>8.3f}" for size in sizes),
+                flush=True,
+            )
 
 
 def speed() -> None:
@@ -117,7 +144,10 @@ def speed() -> None:
 
 if __name__ == "__main__":
     header("Bayes factors and likelihood ratios")
-    print("mode exactly the truth, mean inclusion of true and of other features, size of the mode less the truth's")
+    print(
+        "mode exactly the truth, mean inclusion of true and of other features, size of the mode "
+        "less the truth's"
+    )
     discovery("the paper's simulator, p10 (rows by environment / environments)", paper)
     discovery("four features without a part in it (rows by environment / environments)", agreeing)
     sensitivity()

@@ -1,13 +1,16 @@
-"""Has anything become slower? Each operation beside plain NumPy or another fit of ours, in one process, as a ratio.
+"""Has anything become slower? Each operation beside plain NumPy or another fit of ours, in one
+process, as a ratio.
 
-python benchmarks/check.py               fails if a ratio is below .75 of the committed one (benchmarks/floors.toml)
+python benchmarks/check.py               fails if a ratio is below .75 of the committed one
+    (benchmarks/floors.toml)
 python benchmarks/check.py --floor 0.5   on a noisy machine
 python benchmarks/check.py --only rows   entries whose names contain one of these words
 python benchmarks/check.py --write       commits the lowest of three runs of this machine instead
 
-A ratio is the time of the plain way, or of the quicker fit, over ours: higher is better. Both are timed in turns, the
-best of each counts, by processor time but where several cores work. An entry that seems to have fallen is timed again.
-Kernels that are not compiled yet are compiled first, which is counted apart.
+A ratio is the time of the plain way, or of the quicker fit, over ours: higher is better. Both are
+timed in turns, the best of each counts, by processor time but where several cores work. An entry
+that seems to have fallen is timed again. Kernels that are not compiled yet are compiled first,
+which is counted apart.
 """
 
 from __future__ import annotations
@@ -34,9 +37,14 @@ from invariance._tools.parallel import n_workers
 from revisions import write_data
 
 FLOORS = Path(__file__).with_name("floors.toml")
-NARROW, MIDDLE, WIDE = 10, 18, 24
-# Seconds of an entry, and of the calls of one side in a round; how often an entry is timed before it has fallen
-PATIENCE, ROUND, ATTEMPTS = 4.0, 0.1, 3
+NARROW = 10
+MIDDLE = 18
+WIDE = 24
+# Seconds of an entry, and of the calls of one side in a round; how often an entry is timed before
+# it has fallen
+PATIENCE = 4.0
+ROUND = 0.1
+ATTEMPTS = 3
 Call = Callable[[], object]
 
 
@@ -76,11 +84,18 @@ class Worlds:
 
     def data(self, name: str, n_features: int | None = None) -> _plain.MultiEnvironmentData:
         found = self.arrays(name)
-        return _plain.MultiEnvironmentData.from_arrays(found["X"][:, :n_features], found["y"], found["site"])
+        return _plain.MultiEnvironmentData.from_arrays(
+            found["X"][:, :n_features], found["y"], found["site"]
+        )
 
     def exact(self) -> Pair:
-        data, subsets = self.data(f"alike {WIDE}", 7), _plain.subsets(7)
-        return Pair(self.ours("all subsets"), each(_plain.least_squares, data, subsets), len(subsets) / 2**WIDE)
+        data = self.data(f"alike {WIDE}", 7)
+        subsets = _plain.subsets(7)
+        return Pair(
+            self.ours("all subsets"),
+            each(_plain.least_squares, data, subsets),
+            len(subsets) / 2**WIDE,
+        )
 
     def exact_on_all_cores(self) -> Pair | str:
         cores = n_workers(-1)
@@ -104,7 +119,10 @@ class Worlds:
 
         engine = Tempering(chains=1, steps=300, searches=1)
         settings = {"engine": engine, "select": "mode", "random_state": 0}
-        return Pair(partial(fit, self.arrays("many"), **settings), partial(_plain.metropolis, self.data("many"), 100))
+        return Pair(
+            partial(fit, self.arrays("many"), **settings),
+            partial(_plain.metropolis, self.data("many"), 100),
+        )
 
     def logistic(self) -> Pair:
         data = self.data("classes")
@@ -112,9 +130,14 @@ class Worlds:
         return Pair(self.ours("classifier 10, mode"), each(_plain.logistic, data, some), 1 / 64)
 
     def random_deviations(self) -> Pair:
-        rng, site = np.random.default_rng(0), np.repeat(np.arange(20), 40)
+        rng = np.random.default_rng(0)
+        site = np.repeat(np.arange(20), 40)
         X = rng.normal(size=(len(site), 8)) + rng.normal(size=(20, 8))[site]
-        y = X[:, :3].sum(axis=1) + 0.3 * rng.normal(size=20)[site] * X[:, 0] + rng.normal(size=len(site))
+        y = (
+            X[:, :3].sum(axis=1)
+            + 0.3 * rng.normal(size=20)[site] * X[:, 0]
+            + rng.normal(size=len(site))
+        )
         data = _plain.MultiEnvironmentData.from_arrays(X, y, site)
         some = _plain.subsets(8)[::64]
         plain = each(_plain.random_coefficients, data, some)
@@ -122,21 +145,29 @@ class Worlds:
         return Pair(ours, plain, 1 / 64)
 
     def rows(self) -> Pair:
-        return Pair(self.ours("moments of rows"), partial(_plain.second_moments, self.folder / "rows.parquet"))
+        return Pair(
+            self.ours("moments of rows"),
+            partial(_plain.second_moments, self.folder / "rows.parquet"),
+        )
 
-    def genes(self, n_outcomes: int, n_genes: int) -> tuple[Callable[..., object], _plain.MultiEnvironmentData]:
+    def genes(
+        self, n_outcomes: int, n_genes: int
+    ) -> tuple[Callable[..., object], _plain.MultiEnvironmentData]:
         """A sweep over some outcomes, and the data of one of them."""
         import pandas as pd
 
         from invariance import BIP, UniformPrior, Variational, sweep
 
-        rng, site = np.random.default_rng(0), np.repeat([0, 1], 200)
-        X = rng.normal(size=(400, n_genes)) * (1 + site[:, None]) + rng.normal(size=(400, 5)) @ rng.normal(
-            size=(5, n_genes)
-        )
+        rng = np.random.default_rng(0)
+        site = np.repeat([0, 1], 200)
+        X = rng.normal(size=(400, n_genes)) * (1 + site[:, None]) + rng.normal(
+            size=(400, 5)
+        ) @ rng.normal(size=(5, n_genes))
         table = pd.DataFrame(X, columns=[f"g{j}" for j in range(n_genes)]).assign(site=site)
         engine = Variational.genes(iterations=500)
-        model = BIP(prior=UniformPrior(max_size=60), engine=engine, select="threshold", progress=False)
+        model = BIP(
+            prior=UniformPrior(max_size=60), engine=engine, select="threshold", progress=False
+        )
         outcomes = [f"g{j}" for j in range(n_outcomes)]
         run = partial(sweep, table, model, environments="site", outcomes=outcomes, progress=False)
         return run, _plain.MultiEnvironmentData.from_arrays(X[:, 1:], X[:, 0], site)
@@ -157,7 +188,8 @@ class Worlds:
         from invariance import Moments
 
         run, data = self.genes(32, 2000)
-        twin, start = TorchVI(Moments.from_data(data), 60, device="cuda"), np.full(data.n_features, 0.02)
+        twin = TorchVI(Moments.from_data(data), 60, device="cuda")
+        start = np.full(data.n_features, 0.02)
 
         def plain() -> None:
             twin.run(start, seed=0, iterations=20, pairs=10)
@@ -225,7 +257,8 @@ def write(ratios: Mapping[str, float], file: Path = FLOORS) -> None:
     """Those that were measured, and the others as they were"""
     lines = [f'"{name}" = {ratio:.3g}' for name, ratio in {**committed(file), **ratios}.items()]
     said = (
-        "# How many times quicker than the plain way: the lowest of three runs of `python benchmarks/check.py --write`."
+        "# How many times quicker than the plain way: the lowest of three runs of `python "
+        "benchmarks/check.py --write`."
     )
     file.write_text("\n".join([said, "[ratios]", *lines, ""]))
 
@@ -238,7 +271,8 @@ def verdict(name: str, ratio: float, known: Mapping[str, float], floor: float) -
 
 
 def run(pair: Pair, settle: Callable[[Callable[[], float]], float]) -> tuple[float, float]:
-    """The ratio, and seconds of the first calls. Only one worker holds BLAS to one thread: many find it as it is."""
+    """The ratio, and seconds of the first calls. Only one worker holds BLAS to one thread: many
+    find it as it is."""
     with threadpool_limits(1 if pair.workers == 1 else None):
         started = time.perf_counter()
         pair.ours()
@@ -248,15 +282,20 @@ def run(pair: Pair, settle: Callable[[Callable[[], float]], float]) -> tuple[flo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--floor", type=float, default=0.75)
     parser.add_argument("--only", nargs="*", default=[""])
     parser.add_argument("--write", action="store_true")
     choices = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     header("Has anything become slower?")
-    known, fell, ratios = committed(), [], dict[str, float]()
-    started, compiling = time.perf_counter(), 0.0
+    known = committed()
+    fell = []
+    ratios = dict[str, float]()
+    started = time.perf_counter()
+    compiling = 0.0
     print(f"\n{'':40} {'ratio':>9} {'committed':>9} {'share':>6}")
     with tempfile.TemporaryDirectory() as folder:
         worlds = Worlds(Path(folder))
@@ -266,14 +305,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{name:40} skipped: {pair}", flush=True)
                 continue
             least = choices.floor * known.get(name, 0.0)
-            ratios[name], first = run(pair, lowest if choices.write else partial(attempted, least=least))
+            ratios[name], first = run(
+                pair, lowest if choices.write else partial(attempted, least=least)
+            )
             compiling += first
             wrong = "" if choices.write else verdict(name, ratios[name], known, choices.floor)
             fell += [name] * bool(wrong)
             before = known.get(name, np.nan)
-            print(f"{name:40} {ratios[name]:>9.3g} {before:>9.3g} {ratios[name] / before:>6.2f} {wrong}", flush=True)
+            print(
+                f"{name:40} {ratios[name]:>9.3g} {before:>9.3g} {ratios[name] / before:>6.2f} "
+                f"{wrong}",
+                flush=True,
+            )
     seconds = time.perf_counter() - started
-    print(f"\n{seconds - compiling:.0f} s, and {compiling:.0f} s for the first calls, which compile")
+    print(
+        f"\n{seconds - compiling:.0f} s, and {compiling:.0f} s for the first calls, which compile"
+    )
     if choices.write:
         write(ratios)
     if fell:

@@ -1,6 +1,8 @@
-"""Does the command that `invariance check` proposes read the table? Real tables, written as files just as they come.
+"""Does the command that `invariance check` proposes read the table? Real tables, written as files
+just as they come.
 
-Outcomes and environments were chosen from the names of columns before any result was seen. Each table ends as one of
+Outcomes and environments were chosen from the names of columns before any result was seen. Each
+table ends as one of
     starts    the proposed command reads the table and begins its search
     fails     it is proposed, and refused
     refused   check proposes no command, and says what is in the way
@@ -9,7 +11,8 @@ Outcomes and environments were chosen from the names of columns before any resul
 python benchmarks/check_commands.py                        all tables at hand
 python benchmarks/check_commands.py heart ISLR/OJ          those whose names begin so
 python benchmarks/check_commands.py --fit                  run the whole command, which takes long
-python benchmarks/check_commands.py --package FOLDER       with the package of another checkout (its src)
+python benchmarks/check_commands.py --package FOLDER       with the package of another checkout (its
+    src)
 python benchmarks/check_commands.py --show                 print what check says of each
 """
 
@@ -56,14 +59,17 @@ class Case:
 
 
 def heart(data: Path, named: bool, raw: bool) -> Callable[[Path], None]:
-    """The four files joined. named : outcome "disease" in the place of num; raw : cells as the files have them"""
+    """The four files joined. named : outcome "disease" in the place of num; raw : cells as the
+    files have them"""
 
     def write(path: Path) -> None:
         columns = HEART_COLUMNS.split()
         parts = []
         for hospital in HEART:
             sep = r"\s+" if hospital == "hungarian" else ","
-            part = pd.read_csv(data / "heart" / f"heart.{hospital}", names=columns, sep=sep, dtype=str)
+            part = pd.read_csv(
+                data / "heart" / f"heart.{hospital}", names=columns, sep=sep, dtype=str
+            )
             parts.append(part.assign(hospital=hospital))
         table = pd.concat(parts, ignore_index=True)
         if not raw:
@@ -79,7 +85,9 @@ def heart(data: Path, named: bool, raw: bool) -> Callable[[Path], None]:
 
 def stored(file: Path) -> Callable[[Path], None]:
     """A file as it is, unpacked"""
-    return lambda path: pd.read_csv(file, dtype=str, keep_default_na=False).to_csv(path, index=False)
+    return lambda path: pd.read_csv(file, dtype=str, keep_default_na=False).to_csv(
+        path, index=False
+    )
 
 
 def packaged(name: str) -> Callable[[Path], None]:
@@ -159,7 +167,13 @@ def cases(data: Path) -> Iterator[Case]:
     if (data / "heart").is_dir():
         yield Case("heart, joined", heart(data, True, False), "disease", "hospital")
         yield Case("heart, as it is", heart(data, True, True), "disease", "hospital")
-        yield Case("heart, as it is, --na '?,-9'", heart(data, True, True), "disease", "hospital", ("--na", "?,-9"))
+        yield Case(
+            "heart, as it is, --na '?,-9'",
+            heart(data, True, True),
+            "disease",
+            "hospital",
+            ("--na", "?,-9"),
+        )
         yield Case("heart, with num", heart(data, False, True), "num", "hospital")
     for place, outcome, environment in (
         ("impact/impact.csv.gz", "mort", "name"),
@@ -175,7 +189,9 @@ def cases(data: Path) -> Iterator[Case]:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, arguments, prog_name="invariance")
+    return CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(
+        app, arguments, prog_name="invariance"
+    )
 
 
 def started(command: list[str]) -> str:
@@ -215,13 +231,17 @@ def tried(case: Case, file: Path, fit: bool, show: bool) -> tuple[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="tables whose names begin so")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of heart, impact, light_tunnel, sachs")
+    parser.add_argument(
+        "--data", type=Path, default=DATA, help="folder of heart, impact, light_tunnel, sachs"
+    )
     parser.add_argument("--package", help="src of another checkout")
     parser.add_argument("--fit", action="store_true", help="run the whole command")
     parser.add_argument("--show", action="store_true", help="print what check says")
     asked = parser.parse_args()
     if asked.package is not None and os.environ.get("PYTHONPATH") != asked.package:
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONPATH": asked.package})
+        os.execve(
+            sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONPATH": asked.package}
+        )
     ends: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for n, case in enumerate(cases(asked.data)):

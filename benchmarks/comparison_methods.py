@@ -1,4 +1,5 @@
-"""How fast the comparison methods are, side by side with causalicp and with EILLS' formula in a NumPy loop.
+"""How fast the comparison methods are, side by side with causalicp and with EILLS' formula in a
+NumPy loop.
 
     python benchmarks/comparison_methods.py [--quick]
 
@@ -22,10 +23,12 @@ except ImportError:
 
 
 def simulated(p: int, n: int, E: int, seed: int = 0) -> MultiEnvironmentData:
-    """Half of the features cause y, the others follow from it, all with shifts and scales of their own."""
+    """Half of the features cause y, the others follow from it, all with shifts and scales of their
+    own."""
     rng = np.random.default_rng(seed)
     env = np.repeat(np.arange(E), n)
-    shift, scale = rng.normal(size=(E, p)), rng.uniform(0.5, 2.0, (E, p))
+    shift = rng.normal(size=(E, p))
+    scale = rng.uniform(0.5, 2.0, (E, p))
     X = shift[env] + scale[env] * rng.normal(size=(n * E, p))
     causes = p // 2
     y = X[:, :causes] @ rng.normal(size=causes) + rng.normal(size=n * E)
@@ -35,18 +38,22 @@ def simulated(p: int, n: int, E: int, seed: int = 0) -> MultiEnvironmentData:
 
 def eills_in_numpy(data: MultiEnvironmentData, gamma: float = 36.0) -> float:
     """The smallest loss, by the formula, one subset after the other."""
-    X, y = data.X - data.X.mean(axis=0), data.y - data.y.mean()
+    X = data.X - data.X.mean(axis=0)
+    y = data.y - data.y.mean()
     rows = [data.rows(e) for e in range(data.n_environments)]
     sigma = np.array([X[r].T @ X[r] / len(r) for r in rows])
     cross = np.array([X[r].T @ y[r] / len(r) for r in rows])
     best = 0.0
     for code in range(1, 1 << data.n_features):
         z = np.flatnonzero(code >> np.arange(data.n_features) & 1)
-        s, c = sigma[:, z[:, None], z], cross[:, z]
+        s = sigma[:, z[:, None], z]
+        c = cross[:, z]
         A = (s + gamma * s @ s).mean(axis=0)
         b = (c + gamma * (s @ c[:, :, None])[:, :, 0]).mean(axis=0)
         beta = np.linalg.solve(A, b)
-        best = min(best, 0.5 * beta @ A @ beta - beta @ b + 0.5 * gamma * (c * c).sum(axis=1).mean())
+        best = min(
+            best, 0.5 * beta @ A @ beta - beta @ b + 0.5 * gamma * (c * c).sum(axis=1).mean()
+        )
     return best
 
 
@@ -61,10 +68,14 @@ def icp_against_causalicp(repeats: int) -> None:
             print(f"{E:>4} {1000 * ours:>10.2f} {'not installed':>14}")
             continue
         groups = [np.column_stack([data.X[data.rows(e)], data.y[data.rows(e)]]) for e in range(E)]
-        theirs = median_seconds(lambda groups=groups: causalicp.fit(groups, 10), repeats, warm_up=False)
+        theirs = median_seconds(
+            lambda groups=groups: causalicp.fit(groups, 10), repeats, warm_up=False
+        )
         p_values = causalicp.fit(groups, 10, alpha=0.05).pvalues
         difference = max(abs(p_values[j] - model.p_values_[j]) for j in range(10))
-        print(f"{E:>4} {1000 * ours:>10.2f} {theirs:>14.2f} {theirs / ours:>8.0f} {difference:>20.1e}")
+        print(
+            f"{E:>4} {1000 * ours:>10.2f} {theirs:>14.2f} {theirs / ours:>8.0f} {difference:>20.1e}"
+        )
 
 
 def icp_with_many_features() -> None:
@@ -72,7 +83,9 @@ def icp_with_many_features() -> None:
     for p in (15, 20):
         data = simulated(p, 200, 5)
         one = median_seconds(lambda data=data: ICP(progress=False).fit(data), 1, warm_up=False)
-        two = median_seconds(lambda data=data: ICP(n_jobs=2, progress=False).fit(data), 1, warm_up=False)
+        two = median_seconds(
+            lambda data=data: ICP(n_jobs=2, progress=False).fit(data), 1, warm_up=False
+        )
         print(f"p={p}: {1 << p:,} subsets in {one:.2f} s, {two:.2f} s")
 
 
@@ -84,7 +97,9 @@ def eills_against_numpy(repeats: int) -> None:
         model = EILLS()
         ours = median_seconds(lambda data=data, model=model: model.fit(data), 7, warm_up=False)
         theirs = median_seconds(lambda data=data: eills_in_numpy(data), repeats, warm_up=False)
-        assert abs(eills_in_numpy(data) - model.losses_.min()) < 1e-6 * max(1.0, abs(model.losses_.min()))
+        assert abs(eills_in_numpy(data) - model.losses_.min()) < 1e-6 * max(
+            1.0, abs(model.losses_.min())
+        )
         print(f"{E:>4} {1000 * ours:>10.2f} {1000 * theirs:>16.1f} {theirs / ours:>8.0f}")
 
 
@@ -93,7 +108,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="time the slow peers once only")
     repeats = 1 if parser.parse_args().quick else 3
     if causalicp is None:
-        print("causalicp is not installed: pip install 'invariant-prediction[peers]' to compare with it.\n")
+        print(
+            "causalicp is not installed: pip install 'invariant-prediction[peers]' to compare "
+            "with it.\n"
+        )
     warm = simulated(4, 20, 2)
     ICP().fit(warm)  # compiles
     EILLS().fit(warm)

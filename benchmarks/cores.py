@@ -1,13 +1,14 @@
 """Many cores: wall time, processor time and results by the number of workers.
 
-python benchmarks/cores.py                     24 to 28 and 30 features: subsets, fits; tempering, logistic, a sweep
+python benchmarks/cores.py                     24 to 28 and 30 features: subsets, fits; tempering,
+    logistic, a sweep
 python benchmarks/cores.py --quick             small forms of all (under a minute of one core)
 python benchmarks/cores.py --only exact,fit    some of: exact, fit, mode, tempering, logistic, sweep
 python benchmarks/cores.py --features 24,25 --workers 1,2,4
 
-"busy": processor time over wall time × workers, at most 1 but for what others than our workers burn. Results must be
-the same to the last bit for every number of workers; a run ends with an error where they are not. BLAS has its default
-number of threads, unless OMP_NUM_THREADS is set.
+"busy": processor time over wall time × workers, at most 1 but for what others than our workers
+burn. Results must be the same to the last bit for every number of workers; a run ends with an error
+where they are not. BLAS has its default number of threads, unless OMP_NUM_THREADS is set.
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ import pandas as pd
 
 from _harness import header
 from exact import simulated
-from invariance import BIP, Enumeration, LinearGaussian, Logistic, MultiEnvironmentData, Tempering, UniformPrior, sweep
+from invariance import (
+    BIP,
+    Enumeration,
+    LinearGaussian,
+    Logistic,
+    MultiEnvironmentData,
+    Tempering,
+    UniformPrior,
+    sweep,
+)
 from invariance.inference.base import RunOptions, Target
 
 Run = Callable[[int], Any]
@@ -34,7 +44,9 @@ Run = Callable[[int], Any]
 
 def exact(p: int) -> Run:
     target = Target(LinearGaussian().bind(simulated(p)), UniformPrior().bind(p))
-    return lambda n_jobs: Enumeration(time_limit=None).run(target, RunOptions(n_jobs=n_jobs, progress=False))
+    return lambda n_jobs: Enumeration(time_limit=None).run(
+        target, RunOptions(n_jobs=n_jobs, progress=False)
+    )
 
 
 def fit(p: int, **settings: Any) -> Run:
@@ -93,7 +105,9 @@ def whole_sweep(p: int, outcomes: int) -> Run:
     model = BIP(prior=UniformPrior(max_size=3), progress=False)
 
     def run(n_jobs: int) -> Any:
-        found = sweep(table, model, environments="site", outcomes=names, n_jobs=n_jobs, progress=False)
+        found = sweep(
+            table, model, environments="site", outcomes=names, n_jobs=n_jobs, progress=False
+        )
         return found.drop(columns="seconds")
 
     return run
@@ -109,7 +123,8 @@ def compared(result: Any) -> list[Any]:
 
 def processor_seconds() -> float:
     """Of this process and of its children, those that still run too where the system tells."""
-    times, ticks = os.times(), 1.0
+    times = os.times()
+    ticks = 1.0
     total = times.user + times.system + times.children_user + times.children_system
     if sys.platform == "linux":
         ticks = os.sysconf("SC_CLK_TCK")
@@ -123,16 +138,21 @@ def processor_seconds() -> float:
     return total
 
 
-def measured(name: str, size: float, run: Run, workers: list[int], repeats: int, warm: Run | None = None) -> None:
-    """size: subsets, or 0 where they are not counted; warm: to be run before, where workers have to be started"""
+def measured(
+    name: str, size: float, run: Run, workers: list[int], repeats: int, warm: Run | None = None
+) -> None:
+    """size: subsets, or 0 where they are not counted; warm: to be run before, where workers have to
+    be started"""
     first: list[Any] = []
     alone = np.nan
     for n in workers:
-        walls, busy = [], []
+        walls = []
+        busy = []
         if warm is not None:
             warm(n)
         for repeat in range(repeats):
-            started, worked = time.perf_counter(), processor_seconds()
+            started = time.perf_counter()
+            worked = processor_seconds()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 result = compared(run(n))
@@ -145,11 +165,17 @@ def measured(name: str, size: float, run: Run, workers: list[int], repeats: int,
         wall = min(walls)
         alone = wall * n if np.isnan(alone) else alone
         rate = f"{size / wall / 1e6:8.1f}" if size else f"{'':8}"
-        print(f"{name:>22} {n:>7} {wall:>9.3f} {alone / wall:>8.2f} {busy[walls.index(wall)]:>6.2f} {rate}", flush=True)
+        print(
+            f"{name:>22} {n:>7} {wall:>9.3f} {alone / wall:>8.2f} {busy[walls.index(wall)]:>6.2f} "
+            f"{rate}",
+            flush=True,
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="exact,fit,mode,tempering,logistic,sweep")
     parser.add_argument("--features", help="of exact, fit and mode")
@@ -170,7 +196,11 @@ def main() -> None:
     for warm in (exact(15), fit(15), fit(15, select="mode")):
         warm(1)
     for p in sizes:
-        for name, make in (("exact", exact), ("fit", fit), ("mode", lambda p: fit(p, select="mode"))):
+        for name, make in (
+            ("exact", exact),
+            ("fit", fit),
+            ("mode", lambda p: fit(p, select="mode")),
+        ):
             if name in wanted:
                 measured(f"{name}, {p} features", 2.0**p, make(p), workers, options.repeats)
     if "exact" in wanted and not options.quick and not options.features:

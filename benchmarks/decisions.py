@@ -1,14 +1,21 @@
-"""From the posterior to a decision: is the chosen subset right, is the evidence calibrated, do its predictions travel?
+"""From the posterior to a decision: is the chosen subset right, is the evidence calibrated, do its
+predictions travel?
 
 python benchmarks/decisions.py                       every part, an hour and a half on two cores
 python benchmarks/decisions.py --sets 6 --jobs 2     every part with a few data sets, minutes
-python benchmarks/decisions.py worlds                where the rule was found wanting, luck, an invariant truth rejected
-python benchmarks/decisions.py p10 flat              exact discovery, and the error in environments never seen
+python benchmarks/decisions.py worlds                where the rule was found wanting, luck, an
+    invariant truth rejected
+python benchmarks/decisions.py p10 flat              exact discovery, and the error in environments
+    never seen
 python benchmarks/decisions.py calibration           p-values of the true subset
-python benchmarks/decisions.py tails                 environments against the rest where noise has heavy tails
-python benchmarks/decisions.py tunnel fair           the light tunnel (needs ../shared/data/light_tunnel)
-python benchmarks/decisions.py diagnosis             environments with a planted fault, and the tunnel's
-python benchmarks/decisions.py far                   90% intervals of forests, boosting and neighbours far away
+python benchmarks/decisions.py tails                 environments against the rest where noise has
+    heavy tails
+python benchmarks/decisions.py tunnel fair           the light tunnel (needs
+    ../shared/data/light_tunnel)
+python benchmarks/decisions.py diagnosis             environments with a planted fault, and the
+    tunnel's
+python benchmarks/decisions.py far                   90% intervals of forests, boosting and
+    neighbours far away
 python benchmarks/decisions.py rows many             three million rows; 450 features
 
 The worlds beside another version of the package, from a checkout of it:
@@ -16,8 +23,8 @@ The worlds beside another version of the package, from a checkout of it:
 git worktree add ../first d619fd17
 python benchmarks/decisions.py worlds --first ../first --jobs 16 --results ../worlds
 
-What each data set gave is kept in the folder --results, and not computed again while the code is the same.
-Tables are Markdown. A share of k data sets has a standard error of at most 1/(2√k).
+What each data set gave is kept in the folder --results, and not computed again while the code is
+the same. Tables are Markdown. A share of k data sets has a standard error of at most 1/(2√k).
 """
 
 from __future__ import annotations
@@ -48,7 +55,14 @@ import invariance
 from _faults import KINDS, one_fault, one_faulty_tunnel
 from _harness import header, peak_memory_gb, sample_apart, table
 from _worlds import FRESH, PRESETS, Cell
-from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance import (
+    BIP,
+    BetaBinomialPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    Tolerance,
+)
 from invariance.baselines import EILLS, ICP, PooledRegression
 from invariance.models import invariance_test
 from invariance.simulation import StructuralModel
@@ -59,8 +73,8 @@ COVERAGE = 0.9
 
 
 class Effort(NamedTuple):
-    """How much of everything to run, in how many processes; first: a checkout of another version or None; results: a
-    folder for what was decided in the worlds"""
+    """How much of everything to run, in how many processes; first: a checkout of another version or
+    None; results: a folder for what was decided in the worlds"""
 
     pool: ProcessPoolExecutor
     sets: int
@@ -82,24 +96,45 @@ def quietly(function: Callable[..., object], *arguments: object) -> object:
         return function(*arguments)
 
 
-def repeated(effort: Effort, n: int, function: Callable[..., object], *arguments: object) -> np.ndarray:
+def repeated(
+    effort: Effort, n: int, function: Callable[..., object], *arguments: object
+) -> np.ndarray:
     """What function(*arguments, seed) gives for n seeds."""
-    return np.array(list(effort.pool.map(partial(quietly, function, *arguments), range(n), chunksize=2)))
+    return np.array(
+        list(effort.pool.map(partial(quietly, function, *arguments), range(n), chunksize=2))
+    )
 
 
 # --- worlds, by this version and the first
 
 Found = list[dict[str, Any]]
-GRADES = {"alike": "alike", "no difference found": "none found", "alike but for one": "but for one", "differ": "differ"}
+GRADES = {
+    "alike": "alike",
+    "no difference found": "none found",
+    "alike but for one": "but for one",
+    "differ": "differ",
+}
 
 
 def decided_by(package: Path, effort: Effort) -> dict[Cell, Found]:
-    """What the version whose folder `package` holds the package decides, one dict for each data set."""
-    command = [sys.executable, _worlds.__file__, effort.results, "--sets", effort.sets, "--jobs", effort.jobs]
+    """What the version whose folder `package` holds the package decides, one dict for each data
+    set."""
+    command = [
+        sys.executable,
+        _worlds.__file__,
+        effort.results,
+        "--sets",
+        effort.sets,
+        "--jobs",
+        effort.jobs,
+    ]
     command += ["--worlds", *effort.worlds, "--families", *effort.families]
     environment = os.environ | {"PYTHONPATH": str(package)}
-    told = subprocess.run([*map(str, command)], env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
-    folder, found = Path(told.strip()), {}
+    told = subprocess.run(
+        [*map(str, command)], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    folder = Path(told.strip())
+    found = {}
     for cell in _worlds.cells(effort.worlds, effort.families):
         content = json.loads((folder / f"{cell.name}.json").read_text())
         found[cell] = content[: _worlds.sets_of(cell, effort.sets)]
@@ -127,7 +162,11 @@ def worlds(effort: Effort) -> None:
     first = {} if effort.first is None else decided_by(effort.first.resolve() / "src", effort)
     versions = Versions(first, own)
     for family in effort.families:
-        shapes = [cell for cell in own if cell.family == family and cell.world not in ("luck", "invariant")]
+        shapes = [
+            cell
+            for cell in own
+            if cell.family == family and cell.world not in ("luck", "invariant")
+        ]
         if shapes:
             discovery(family, shapes, versions, effort)
     if any(cell.world == "luck" for cell in own):
@@ -138,35 +177,61 @@ def worlds(effort: Effort) -> None:
 
 def discovery(family: str, shapes: Sequence[Cell], versions: Versions, effort: Effort) -> None:
     labels = [f"{cell.world} {cell.n}/{cell.n_environments}" for cell in shapes]
-    print(f"\n## Worlds, {family}, n/E, {effort.sets} data sets a cell{', first → second' if versions.first else ''}")
+    print(
+        f"\n## Worlds, {family}, n/E, {effort.sets} data sets a "
+        f"cell{', first → second' if versions.first else ''}"
+    )
     names = ("exact", "false", "missed", "compatible")
-    figures = ([versions.mean(cell, lambda one, name=name: one[name]) for name in names] for cell in shapes)
+    figures = (
+        [versions.mean(cell, lambda one, name=name: one[name]) for name in names] for cell in shapes
+    )
     truths = (versions.mean(cell, rejected) for cell in shapes)
     table(
         ("", "exactly the causes", "false features", "missed", "compatible", "causes rejected"),
         ((label, *row, truth) for label, row, truth in zip(labels, figures, truths, strict=True)),
     )
-    print("\nSecond version: grades of the verdict; median upper end of ρ; exactly the causes at another tolerance ρ")
+    print(
+        "\nSecond version: grades of the verdict; median upper end of ρ; exactly the causes at "
+        "another tolerance ρ"
+    )
 
     def rows() -> Iterator[Sequence[str]]:
         for label, cell in zip(labels, shapes, strict=True):
             found = versions.second[cell]
             grades = Counter(one["grade"] for one in found)
-            at = (np.mean([one["exact_at"][rho] for one in found]) for rho in ("0", "0.05", "0.1", "0.2"))
+            at = (
+                np.mean([one["exact_at"][rho] for one in found])
+                for rho in ("0", "0.05", "0.1", "0.2")
+            )
             high = np.nanmedian([one["high"] for one in found])
-            yield (label, *(f"{grades[grade] / len(found):.2f}" for grade in GRADES), f"{high:.2f}", *shares(at))
+            yield (
+                label,
+                *(f"{grades[grade] / len(found):.2f}" for grade in GRADES),
+                f"{high:.2f}",
+                *shares(at),
+            )
 
     table(("", *GRADES.values(), "upper end", "ρ = 0", "0.05", "0.1", "0.2"), rows())
 
 
 def luck(versions: Versions, effort: Effort) -> None:
-    print(f"\n## Luck: a child of the outcome is selected; two causes, n=100, {effort.sets} data sets a cell")
+    print(
+        f"\n## Luck: a child of the outcome is selected; two causes, n=100, {effort.sets} data "
+        "sets a cell"
+    )
     cells = [cell for cell in versions.second if cell.world == "luck"]
     numbers = sorted({cell.setting for cell in cells})
     table(
         ("E", *(f"{k:g} children" for k in numbers)),
         (
-            (str(e), *(versions.mean(cell, lambda one: one["false"] > 0) for cell in cells if cell.n_environments == e))
+            (
+                str(e),
+                *(
+                    versions.mean(cell, lambda one: one["false"] > 0)
+                    for cell in cells
+                    if cell.n_environments == e
+                ),
+            )
             for e in sorted({cell.n_environments for cell in cells})
         ),
     )
@@ -174,7 +239,10 @@ def luck(versions: Versions, effort: Effort) -> None:
 
 def truth_rejected(versions: Versions, effort: Effort) -> None:
     sets = _worlds.sets_of(Cell("invariant", "", 0, 0), effort.sets)
-    print(f"\n## Exactly invariant causes rejected at level {Tolerance().level:g}, by n/E, {sets} data sets a cell")
+    print(
+        f"\n## Exactly invariant causes rejected at level {Tolerance().level:g}, by n/E, {sets} "
+        "data sets a cell"
+    )
     cells = [cell for cell in versions.second if cell.world == "invariant"]
     sizes = sorted({(cell.n, cell.n_environments) for cell in cells})
     labels = [f"{n}/{e}" for n, e in sizes]
@@ -182,14 +250,23 @@ def truth_rejected(versions: Versions, effort: Effort) -> None:
     table(
         ("", "R²", *labels),
         (
-            (family, f"{r2:g}", *(versions.mean(of_size[family, *size, r2], rejected) for size in sizes))
+            (
+                family,
+                f"{r2:g}",
+                *(versions.mean(of_size[family, *size, r2], rejected) for size in sizes),
+            )
             for family, r2 in dict.fromkeys((cell.family, cell.setting) for cell in cells)
         ),
     )
     largest = max(np.mean([*map(rejected, versions.second[cell])]) for cell in cells)
     graded = Counter(one["grade"] for cell in cells for one in versions.second[cell])
-    shown = ", ".join(f"{name} {graded[grade] / graded.total():.2f}" for grade, name in GRADES.items())
-    print(f"\nthe largest of the second version: {largest:.3f}; grades of its verdicts, all cells: {shown}")
+    shown = ", ".join(
+        f"{name} {graded[grade] / graded.total():.2f}" for grade, name in GRADES.items()
+    )
+    print(
+        f"\nthe largest of the second version: {largest:.3f}; grades of its verdicts, all cells: "
+        f"{shown}"
+    )
 
 
 # --- simulations
@@ -211,10 +288,14 @@ METHODS = ("predictive", "mode", "ICP", "EILLS", "regression", "all features")
 
 
 def rmse(data: MultiEnvironmentData, fresh: MultiEnvironmentData, mask: np.ndarray) -> float:
-    """Root mean squared error in `fresh` of least squares on `mask`, fitted to all rows of `data`."""
+    """Root mean squared error in `fresh` of least squares on `mask`, fitted to all rows of
+    `data`."""
     centre = data.X.mean(axis=0)
     scale = np.linalg.norm(data.X - centre, axis=0)
-    design, new = (np.column_stack([np.ones(one.n_rows), ((one.X - centre) / scale)[:, mask]]) for one in (data, fresh))
+    design, new = (
+        np.column_stack([np.ones(one.n_rows), ((one.X - centre) / scale)[:, mask]])
+        for one in (data, fresh)
+    )
     coefficients = np.linalg.lstsq(design, data.y, rcond=None)[0]
     return float(np.sqrt(np.mean((fresh.y - new @ coefficients) ** 2)))
 
@@ -243,7 +324,10 @@ def simulations(preset: str, effort: Effort) -> None:
     labels = [f"{n}/{n_environments}" for n, n_environments in cells]
     print("\nExact discovery by n/E")
     table(("", *labels), ((name, *shares(figures[:, m, 0])) for m, name in enumerate(METHODS)))
-    print(f"\nError in {FRESH} fresh environments over that of the true parents' model, at most {LARGEST_RATIO:g} each")
+    print(
+        f"\nError in {FRESH} fresh environments over that of the true parents' model, at most "
+        f"{LARGEST_RATIO:g} each"
+    )
     with_mean = (*labels, "mean")
     table(
         ("", *with_mean),
@@ -262,10 +346,12 @@ def shares(values: Iterable[float]) -> Iterator[str]:
 
 
 def one_calibration(n: int, n_environments: int, noise: str, seed: int) -> tuple[float, float]:
-    """p_exact and p_invariant of the true subset: three features whose means and spreads differ, equal coefficients."""
+    """p_exact and p_invariant of the true subset: three features whose means and spreads differ,
+    equal coefficients."""
     rng = np.random.default_rng([seed, n_environments, n])
     environment = np.repeat(np.arange(n_environments), n)
-    spread, shift = rng.uniform(0.5, 2.0, (n_environments, 3)), rng.normal(size=(n_environments, 3))
+    spread = rng.uniform(0.5, 2.0, (n_environments, 3))
+    shift = rng.normal(size=(n_environments, 3))
     X = rng.normal(size=(len(environment), 3)) * spread[environment] + shift[environment]
     error = rng.normal(size=len(X)) if noise == "normal" else rng.standard_t(5, len(X))
     data = MultiEnvironmentData.from_arrays(X, X @ [1.0, -1.0, 0.5] + error, environment)
@@ -274,14 +360,19 @@ def one_calibration(n: int, n_environments: int, noise: str, seed: int) -> tuple
 
 
 def calibration(effort: Effort) -> None:
-    print(f"\n## Calibration: the true subset of three features, {10 * effort.sets:,} data sets a cell")
+    print(
+        f"\n## Calibration: the true subset of three features, {10 * effort.sets:,} data sets a "
+        "cell"
+    )
     print("KS: p-value of the test that p_exact is uniform; then shares")
 
     def rows() -> Iterator[Sequence[str]]:
         for noise in ("normal", "t5"):
             for n in (15, 50, 200):
                 for n_environments in (2, 5, 10, 20):
-                    found = repeated(effort, 10 * effort.sets, one_calibration, n, n_environments, noise)
+                    found = repeated(
+                        effort, 10 * effort.sets, one_calibration, n, n_environments, noise
+                    )
                     p_values, p_invariant = found.T
                     sizes = shares(
                         [
@@ -293,7 +384,10 @@ def calibration(effort: Effort) -> None:
                     )
                     yield (noise, str(n), str(n_environments), *sizes)
 
-    table(("noise", "n", "E", "KS", "p_exact < 0.05", "p_invariant < 0.2", "p_invariant < 0.02"), rows())
+    table(
+        ("noise", "n", "E", "KS", "p_exact < 0.05", "p_invariant < 0.2", "p_invariant < 0.02"),
+        rows(),
+    )
 
 
 # --- heavy tails
@@ -309,21 +403,32 @@ TAILS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 ASKED = Tolerance(level=1e-300, weak_level=1e-300)
 
 
-def causes_alone(noise: str, n: int, n_environments: int, rogue: float, seed: int) -> MultiEnvironmentData:
-    """Three causes with means that shift; the first has a slope larger by `rogue` in the last environment."""
-    rng, site = np.random.default_rng([seed, n, n_environments]), np.repeat(np.arange(n_environments), n)
+def causes_alone(
+    noise: str, n: int, n_environments: int, rogue: float, seed: int
+) -> MultiEnvironmentData:
+    """Three causes with means that shift; the first has a slope larger by `rogue` in the last
+    environment."""
+    rng = np.random.default_rng([seed, n, n_environments])
+    site = np.repeat(np.arange(n_environments), n)
     X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(n_environments, 3))[site]
     y = X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == site.max()) + TAILS[noise](rng, len(site))
     return MultiEnvironmentData.from_arrays(X, y, site)
 
 
 def one_tail(noise: str, n: int, n_environments: int, rogue: float, seed: int) -> list[list[float]]:
-    """By F tests alone, and with permutations: whether p_each of the causes is below 0.05 where they are invariant, and
-    where an environment is rogue; whether a fit to the invariant ones warns; its processor time"""
+    """By F tests alone, and with permutations: whether p_each of the causes is below 0.05 where
+    they are invariant, and where an environment is rogue; whether a fit to the invariant ones
+    warns; its processor time"""
     found = []
     for alone in (True, False):
-        with patch.object(invariance_test, "with_tails", lambda each, *_: each) if alone else nullcontext():
-            invariant, other = (causes_alone(noise, n, n_environments, slope, seed) for slope in (0.0, rogue))
+        with (
+            patch.object(invariance_test, "with_tails", lambda each, *_: each)
+            if alone
+            else nullcontext()
+        ):
+            invariant, other = (
+                causes_alone(noise, n, n_environments, slope, seed) for slope in (0.0, rogue)
+            )
             p_values = [
                 LinearGaussian().bind(data).invariance_test(np.ones((1, 3), bool), ASKED).each[0]
                 for data in (invariant, other)
@@ -333,12 +438,17 @@ def one_tail(noise: str, n: int, n_environments: int, rogue: float, seed: int) -
                 started = time.process_time()
                 model = BIP(progress=False).fit(invariant)
                 times.append(time.process_time() - started)
-            found.append([*(p_value < 0.05 for p_value in p_values), not model.invariant_, min(times)])
+            found.append(
+                [*(p_value < 0.05 for p_value in p_values), not model.invariant_, min(times)]
+            )
     return found
 
 
 def tails(effort: Effort) -> None:
-    print(f"\n## Heavy tails, by F tests alone → with permutations, {2 * effort.sets} data sets a cell")
+    print(
+        f"\n## Heavy tails, by F tests alone → with permutations, {2 * effort.sets} data sets a "
+        "cell"
+    )
 
     def rows() -> Iterator[Sequence[str]]:
         for noise in TAILS:
@@ -349,7 +459,12 @@ def tails(effort: Effort) -> None:
                 figures = (f"{before:.3f} → {after:.3f}" for before, after in both)
                 yield (noise, f"{n_environments} × {n}", *figures, f"{ratio:.2f}")
 
-    named = "p_each < 0.05, invariant", "p_each < 0.05, one rogue slope", "warned, invariant", "time of a fit, ratio"
+    named = (
+        "p_each < 0.05, invariant",
+        "p_each < 0.05, one rogue slope",
+        "warned, invariant",
+        "time of a fit, ratio",
+    )
     table(("noise", "E × n", *named), rows())
 
 
@@ -360,7 +475,9 @@ def one_tunnel(n: int, seed: int) -> np.ndarray:
     """(3, 11) what the rule, the paper's mode and ICP select"""
     data = tunnel.environments_apart(n, np.random.default_rng([seed, n]))
     model = chosen(data)
-    return np.array([model.support_, model.posterior_.mode_mask, ICP(progress=False).fit(data).support_])
+    return np.array(
+        [model.support_, model.posterior_.mode_mask, ICP(progress=False).fit(data).support_]
+    )
 
 
 def light_tunnel(effort: Effort) -> None:
@@ -373,10 +490,21 @@ def light_tunnel(effort: Effort) -> None:
             found = repeated(effort, draws, one_tunnel, n)
             truth = np.arange(found.shape[2]) < n_causes
             exact = (found == truth).all(axis=2).mean(axis=0)
-            colours, false = found[:, 0, :3].all(axis=1).mean(), found[:, 0, n_causes:].sum(axis=1).mean()
+            colours = found[:, 0, :3].all(axis=1).mean()
+            false = found[:, 0, n_causes:].sum(axis=1).mean()
             yield (str(n), *shares([exact[0], colours, false, *exact[1:]]))
 
-    table(("rows each", "exactly five", "red, green, blue", "false features", "mode exact", "ICP exact"), rows())
+    table(
+        (
+            "rows each",
+            "exactly five",
+            "red, green, blue",
+            "false features",
+            "mode exact",
+            "ICP exact",
+        ),
+        rows(),
+    )
 
 
 def one_fair(n: int, tolerance: Tolerance, seed: int) -> np.ndarray:
@@ -385,8 +513,8 @@ def one_fair(n: int, tolerance: Tolerance, seed: int) -> np.ndarray:
 
 
 def risks(data: MultiEnvironmentData, new: MultiEnvironmentData) -> np.ndarray:
-    """(3,) mean squared errors in `new` over the outcome's variance in `data`: least squares on all features and on the
-    chosen ones, and a cubic ridge on the chosen ones."""
+    """(3,) mean squared errors in `new` over the outcome's variance in `data`: least squares on all
+    features and on the chosen ones, and a cubic ridge on the chosen ones."""
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -406,29 +534,52 @@ def one_seen_risk(n: int, seed: int) -> list[np.ndarray]:
 def one_left_out_risk(n: int, seed: int) -> list[np.ndarray]:
     """In every weak environment when the mixture is without it."""
     drawn = {
-        name: tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]), left_out=name) for name in tunnel.WEAK
+        name: tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]), left_out=name)
+        for name in tunnel.WEAK
     }
     return [risks(data, rest[name]) for name, (data, rest) in drawn.items()]
 
 
 def fair(effort: Effort) -> None:
-    print(f"\n## FAIR's protocol: the reference and a mixture of the weak environments, {effort.sets} draws")
-    sizes, draws = (200, 500, 1000, 2000), min(20, effort.sets)
+    print(
+        "\n## FAIR's protocol: the reference and a mixture of the weak environments, "
+        f"{effort.sets} draws"
+    )
+    sizes = (200, 500, 1000, 2000)
+    draws = min(20, effort.sets)
     for tolerance in (Tolerance(), Tolerance(rho=0.05, tau=0.05)):
         print(f"\nShare of draws in which each feature is selected, {tolerance}")
         table(
             ("rows each", *tunnel.CAUSES, *tunnel.DECOYS),
-            ((str(n), *shares(repeated(effort, effort.sets, one_fair, n, tolerance).mean(axis=0))) for n in sizes),
+            (
+                (
+                    str(n),
+                    *shares(repeated(effort, effort.sets, one_fair, n, tolerance).mean(axis=0)),
+                )
+                for n in sizes
+            ),
         )
-    print(f"\nLargest risk over the weak environments, rows not drawn; outcome standardised, {draws} draws")
+    print(
+        "\nLargest risk over the weak environments, rows not drawn; outcome standardised, "
+        f"{draws} draws"
+    )
     predictors = ("all features", "chosen, linear", "chosen, cubic ridge")
     table(
         ("rows each", *predictors),
-        ((str(n), *three_digits(repeated(effort, draws, one_seen_risk, n).mean(axis=0).max(axis=0))) for n in sizes),
+        (
+            (
+                str(n),
+                *three_digits(repeated(effort, draws, one_seen_risk, n).mean(axis=0).max(axis=0)),
+            )
+            for n in sizes
+        ),
     )
     print("\nRisk in each weak environment when the mixture is without it, 1,000 rows each")
     left_out = repeated(effort, draws, one_left_out_risk, 1000).mean(axis=0)
-    table(("", *tunnel.WEAK), ((name, *three_digits(row)) for name, row in zip(predictors, left_out.T, strict=True)))
+    table(
+        ("", *tunnel.WEAK),
+        ((name, *three_digits(row)) for name, row in zip(predictors, left_out.T, strict=True)),
+    )
 
 
 def three_digits(values: Iterable[float]) -> Iterator[str]:
@@ -439,10 +590,21 @@ def three_digits(values: Iterable[float]) -> Iterator[str]:
 
 
 def diagnosis(effort: Effort) -> None:
-    print(f"\n## Diagnosis: flat, n=200, E=10, one environment records the outcome otherwise, {effort.sets} data sets")
+    print(
+        "\n## Diagnosis: flat, n=200, E=10, one environment records the outcome otherwise, "
+        f"{effort.sets} data sets"
+    )
     table(
-        ("fault", "alarm", "the right environment named", "named or told to rule out a better subset"),
-        ((kind, *shares(repeated(effort, effort.sets, one_fault, kind).mean(axis=0))) for kind in KINDS),
+        (
+            "fault",
+            "alarm",
+            "the right environment named",
+            "named or told to rule out a better subset",
+        ),
+        (
+            (kind, *shares(repeated(effort, effort.sets, one_fault, kind).mean(axis=0)))
+            for kind in KINDS
+        ),
     )
     if not tunnel.FILE.exists():
         return
@@ -450,7 +612,10 @@ def diagnosis(effort: Effort) -> None:
     print(f"\nThe light tunnel with {tunnel.FAULTY}, which acts on the outcome, {draws} draws")
     table(
         ("rows each", "alarm", f"{tunnel.FAULTY} named", "named or told"),
-        ((str(n), *shares(repeated(effort, draws, one_faulty_tunnel, n).mean(axis=0))) for n in (200, 500, 1000)),
+        (
+            (str(n), *shares(repeated(effort, draws, one_faulty_tunnel, n).mean(axis=0)))
+            for n in (200, 500, 1000)
+        ),
     )
 
 
@@ -472,7 +637,10 @@ def chunks_of_sites(rows: int, p: int = 20, sites: int = 8) -> Iterator[MultiEnv
 
 def many_rows(effort: Effort) -> None:
     rows = 30_000 * effort.sets
-    print(f"\n## {rows:,} rows of 20 features from 8 sites: y = x0 − x1 + ½·x2 + noise, the sites shift the others")
+    print(
+        f"\n## {rows:,} rows of 20 features from 8 sites: y = x0 − x1 + ½·x2 + noise, the sites "
+        "shift the others"
+    )
     chosen(next(chunks_of_sites(1)))  # compiles
     started = time.perf_counter()
     moments = reduce(Moments.merge, map(Moments.from_data, chunks_of_sites(rows))).checked()
@@ -486,8 +654,8 @@ def many_rows(effort: Effort) -> None:
 
 
 def one_far_site(regressor: str, n_environments: int, spread: float, seed: int) -> list[float]:
-    """Coverage and mean width of intervals, and coverage without what is added far away, in FRESH sites whose means
-    scatter `spread` times as much as those of the training sites."""
+    """Coverage and mean width of intervals, and coverage without what is added far away, in FRESH
+    sites whose means scatter `spread` times as much as those of the training sites."""
     from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
     from sklearn.neighbors import KNeighborsRegressor
 
@@ -496,11 +664,16 @@ def one_far_site(regressor: str, n_environments: int, spread: float, seed: int) 
         "boosting": HistGradientBoostingRegressor(max_iter=60, random_state=0),
         "neighbours": KNeighborsRegressor(7),
     }
-    rng, n_sites = np.random.default_rng([seed, n_environments]), n_environments + FRESH
+    rng = np.random.default_rng([seed, n_environments])
+    n_sites = n_environments + FRESH
     site = np.repeat(range(n_sites), 100)
-    means = rng.normal(size=(n_sites, 2)) * np.where(np.arange(n_sites) < n_environments, 1.0, spread)[:, None]
+    means = (
+        rng.normal(size=(n_sites, 2))
+        * np.where(np.arange(n_sites) < n_environments, 1.0, spread)[:, None]
+    )
     X = means[site] + rng.normal(size=(len(site), 2))
-    y, known = X[:, 0] - X[:, 1] + 0.7 * rng.normal(size=len(X)), site < n_environments
+    y = X[:, 0] - X[:, 1] + 0.7 * rng.normal(size=len(X))
+    known = site < n_environments
     model = BIP(predict_with="selected", regressor=regressors.get(regressor), progress=False)
     model.fit(X[known], y[known], environments=site[known])
     low, high = model.predict_interval(X[~known], COVERAGE).T
@@ -508,18 +681,27 @@ def one_far_site(regressor: str, n_environments: int, spread: float, seed: int) 
     columns = X[~known][:, model.support_]
     added = model._predictor("selected").departure(columns) if regressor in regressors else 0.0
     half = (high - low) / 2.0 - added
-    return [inside, np.mean(high - low) / 0.7, np.mean(np.abs(y[~known] - (low + high) / 2.0) <= half)]
+    return [
+        inside,
+        np.mean(high - low) / 0.7,
+        np.mean(np.abs(y[~known] - (low + high) / 2.0) <= half),
+    ]
 
 
 def far_sites(effort: Effort) -> None:
     sets = max(4, effort.sets // 2)
-    print(f"\n## Coverage of {COVERAGE:.0%} intervals of regressors in {FRESH} far sites, {sets} data sets a cell")
+    print(
+        f"\n## Coverage of {COVERAGE:.0%} intervals of regressors in {FRESH} far sites, {sets} "
+        "data sets a cell"
+    )
 
     def rows() -> Iterator[Sequence[str]]:
         for n_environments in (4, 8):
             for spread in (1.0, 2.0, 3.0):
                 for regressor in ("least squares", "forest", "boosting", "neighbours"):
-                    inside, width, plain = repeated(effort, sets, one_far_site, regressor, n_environments, spread).T
+                    inside, width, plain = repeated(
+                        effort, sets, one_far_site, regressor, n_environments, spread
+                    ).T
                     figures = f"{plain.mean():.3f}", f"{inside.mean():.3f}", f"{width.mean():.1f}"
                     yield (str(n_environments), f"{spread:g}", regressor, *figures)
 
@@ -532,18 +714,29 @@ def many_features(effort: Effort) -> None:
 
     def rows() -> Iterator[Sequence[str]]:
         for n_environments in (3, 5, 10):
-            found, times = [], []
+            found = []
+            times = []
             for seed in range(sets):
                 rng = np.random.default_rng([seed, n_environments, 200])
                 data = p450(n_environments, rng).sample(200, rng)
-                model = BIP(prior=BetaBinomialPrior(max_size=20), n_jobs=2, random_state=seed, progress=False)
+                model = BIP(
+                    prior=BetaBinomialPrior(max_size=20),
+                    n_jobs=2,
+                    random_state=seed,
+                    progress=False,
+                )
                 if not seed:
                     quietly(model.fit, data)  # compiles
                 started = time.perf_counter()
                 quietly(model.fit, data)
                 times.append(time.perf_counter() - started)
-                modes = (model.predictive_ and model.predictive_.mode_mask, model.posterior_.mode_mask)
-                found.append([mode is not None and np.array_equal(mode, data.truth) for mode in modes])
+                modes = (
+                    model.predictive_ and model.predictive_.mode_mask,
+                    model.posterior_.mode_mask,
+                )
+                found.append(
+                    [mode is not None and np.array_equal(mode, data.truth) for mode in modes]
+                )
             seconds = (f"{np.median(times):.1f}", f"{max(times):.1f}")
             yield (str(n_environments), *shares(np.mean(found, axis=0)), *seconds)
 
@@ -566,26 +759,39 @@ PARTS: dict[str, Callable[[Effort], None]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="part", help=", ".join(PARTS))
-    parser.add_argument("--sets", type=int, default=100, help="data sets a cell; other sizes follow it")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, []], metavar="part", help=", ".join(PARTS)
+    )
+    parser.add_argument(
+        "--sets", type=int, default=100, help="data sets a cell; other sizes follow it"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--worlds", nargs="+", choices=_worlds.WORLDS, default=_worlds.WORLDS)
     parser.add_argument("--families", nargs="+", choices=_worlds.FAMILIES, default=_worlds.FAMILIES)
-    parser.add_argument("--first", type=Path, help="checkout of the version to show beside this one")
+    parser.add_argument(
+        "--first", type=Path, help="checkout of the version to show beside this one"
+    )
     parser.add_argument("--results", type=Path, help="folder that keeps what the worlds gave")
     given = parser.parse_args()
     header("# From the posterior to a decision")
     with ProcessPoolExecutor(given.jobs) as pool, tempfile.TemporaryDirectory() as scratch:
         kept = given.results or Path(scratch)
-        effort = Effort(pool, given.sets, given.jobs, given.worlds, given.families, given.first, kept)
+        effort = Effort(
+            pool, given.sets, given.jobs, given.worlds, given.families, given.first, kept
+        )
         for name in given.parts or PARTS:
             if name in ("tunnel", "fair") and not tunnel.FILE.exists():
                 print(f"\n{name} is left out: there is no {tunnel.FILE}")
             else:
                 started = time.perf_counter()
                 PARTS[name](effort)
-                print(f"\n{name}: {time.perf_counter() - started:.0f} s with {given.jobs} processes", flush=True)
+                print(
+                    f"\n{name}: {time.perf_counter() - started:.0f} s with {given.jobs} processes",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Edges of a sweep: how many are false, and how many are found, in knock-out worlds whose network is known.
+"""Edges of a sweep: how many are false, and how many are found, in knock-out worlds whose network
+is known.
 
 python benchmarks/edges.py --sets 100 --jobs 16         worlds of 10 genes, every subset tested
 python benchmarks/edges.py --genes 40 --sets 20 --jobs 16         the subsets of 12 leading genes
 
-A world has a network of its own, wild types, and samples that delete each gene in turn; the two environments are wild
-types and deletions, and no fit of a gene sees the samples that delete it.
+A world has a network of its own, wild types, and samples that delete each gene in turn; the two
+environments are wild types and deletions, and no fit of a gene sees the samples that delete it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from replication.knockouts import DELETED_LEVEL, Network, knockouts
 
 @dataclass(frozen=True)
 class World:
-    """strength : of deletions, 1 as in the yeast study; hidden : share of the noise from factors that move all genes;
-    jitter : deviation of coefficients between environments, relative; bent : parents act by tanh, all but linear among
-    wild types; tails : t noise with so many degrees of freedom; unnamed : nobody says which gene a sample deletes;
-    shift : of the mean of every gene in deletions, in deviations, which breaks the invariance of all"""
+    """strength : of deletions, 1 as in the yeast study; hidden : share of the noise from factors
+    that move all genes;
+    jitter : deviation of coefficients between environments, relative; bent : parents act by tanh,
+        all but linear among
+    wild types; tails : t noise with so many degrees of freedom; unnamed : nobody says which gene a
+    sample deletes;
+    shift : of the mean of every gene in deletions, in deviations, which breaks the invariance of
+        all"""
 
     strength: float = 1.0
     hidden: float = 0.0
@@ -57,10 +62,18 @@ WORLDS = {
 }
 
 
-def samples(world: World, network: Network, n: int, deleted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(n + deletions, d) wild types or deletions: one gene is set to a level, and the others follow."""
-    d, rows = len(network.order), n + len(deleted)
-    noise = rng.standard_normal((d, rows)) if world.tails is None else rng.standard_t(world.tails, (d, rows)) / 3**0.5
+def samples(
+    world: World, network: Network, n: int, deleted: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """(n + deletions, d) wild types or deletions: one gene is set to a level, and the others
+    follow."""
+    d = len(network.order)
+    rows = n + len(deleted)
+    noise = (
+        rng.standard_normal((d, rows))
+        if world.tails is None
+        else rng.standard_t(world.tails, (d, rows)) / 3**0.5
+    )
     columns = network.deviations[:, None] * noise
     columns += network.loadings @ rng.standard_normal((network.loadings.shape[1], rows))
     columns += world.shift * network.deviations[:, None] * rng.standard_normal((d, 1))
@@ -79,8 +92,13 @@ def drawn(
     """A table, and (outcome, direct cause) of all edges."""
     rng = np.random.default_rng(seed)
     simulated = knockouts(genes, 1, 1, parents=2.0, pairs=0, hidden=world.hidden, seed=rng)
-    names, network, deleted = np.array(simulated.data.genes), simulated.network, np.tile(np.arange(genes), repeats)
-    parts = [samples(world, network, wild_type, deleted[:0], rng), samples(world, network, 0, deleted, rng)]
+    names = np.array(simulated.data.genes)
+    network = simulated.network
+    deleted = np.tile(np.arange(genes), repeats)
+    parts = [
+        samples(world, network, wild_type, deleted[:0], rng),
+        samples(world, network, 0, deleted, rng),
+    ]
     table = pd.DataFrame(np.vstack(parts), columns=names)
     table["kind"] = ["wild type"] * wild_type + ["deletion"] * len(deleted)
     table["deleted"] = [None] * wild_type + names[deleted].tolist()
@@ -97,7 +115,9 @@ def by_pairs(found: pd.DataFrame, fdr: float) -> pd.DataFrame:
 
 def hochberg(found: pd.DataFrame, fdr: float) -> pd.DataFrame:
     """Benjamini-Hochberg over outcomes: `edges` without the factor for dependence."""
-    return edges(found, min(fdr * (1.0 / np.arange(1, found["outcome"].nunique() + 1)).sum(), 0.999))
+    return edges(
+        found, min(fdr * (1.0 / np.arange(1, found["outcome"].nunique() + 1)).sum(), 0.999)
+    )
 
 
 METHODS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
@@ -113,11 +133,14 @@ METHODS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 
 def counted(world: World, given: argparse.Namespace, seed: int) -> np.ndarray:
-    """(methods, 5) edges, false edges, outcomes with edges, those with a false one, true edges there are"""
+    """(methods, 5) edges, false edges, outcomes with edges, those with a false one, true edges
+    there are"""
     table, truth = drawn(world, given.genes, given.wild_type, given.repeats, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table, named = (table.drop(columns="deleted"), None) if world.unnamed else (table, "deleted")
+        table, named = (
+            (table.drop(columns="deleted"), None) if world.unnamed else (table, "deleted")
+        )
         model = BIP(prior="beta-binomial", tolerance=Tolerance.strict()) if given.strict else None
         found = sweep(table, model, environments="kind", perturbed=named, progress=False)
         claimed = [method(found) for method in METHODS.values()]
@@ -125,20 +148,37 @@ def counted(world: World, given: argparse.Namespace, seed: int) -> np.ndarray:
     for part in claimed:
         pairs = list(zip(part["outcome"], part["feature"], strict=True))
         false = [pair for pair in pairs if pair not in truth]
-        counts.append([len(pairs), len(false), len({k for k, _ in pairs}), len({k for k, _ in false}), len(truth)])
+        counts.append(
+            [
+                len(pairs),
+                len(false),
+                len({k for k, _ in pairs}),
+                len({k for k, _ in false}),
+                len(truth),
+            ]
+        )
     return np.array(counts, dtype=float)
 
 
 def shares(counts: np.ndarray) -> str:
-    """counts (sets, 5): mean over sets of the shares of false outcomes and edges (0 of 0 is 0); power; edges a set"""
+    """counts (sets, 5): mean over sets of the shares of false outcomes and edges (0 of 0 is 0);
+    power; edges a set"""
     n, false, outcomes, false_outcomes, true = counts.T
-    means = [np.mean(part / np.maximum(whole, 1.0)) for part, whole in ((false_outcomes, outcomes), (false, n))]
+    means = [
+        np.mean(part / np.maximum(whole, 1.0))
+        for part, whole in ((false_outcomes, outcomes), (false, n))
+    ]
     error = np.std(false_outcomes / np.maximum(outcomes, 1.0)) / len(n) ** 0.5
-    return f"{means[0]:>9.3f} ± {error:.3f} {means[1]:>8.3f} {(n - false).sum() / true.sum():>8.2f} {n.mean():>8.1f}"
+    return (
+        f"{means[0]:>9.3f} ± {error:.3f} {means[1]:>8.3f} "
+        f"{(n - false).sum() / true.sum():>8.2f} {n.mean():>8.1f}"
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--genes", type=int, default=10)
     parser.add_argument("--wild-type", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=10, help="deletions of each gene")
@@ -149,7 +189,8 @@ if __name__ == "__main__":
     given = parser.parse_args()
     header("Edges of a sweep: errors and power")
     print(
-        f"{given.genes} genes, {given.wild_type} wild types, {given.repeats} deletions of each gene, {given.sets} sets"
+        f"{given.genes} genes, {given.wild_type} wild types, {given.repeats} deletions of each "
+        f"gene, {given.sets} sets"
     )
     for name in given.only:
         drawn_sets = (delayed(counted)(WORLDS[name], given, seed) for seed in range(given.sets))

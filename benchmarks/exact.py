@@ -25,21 +25,25 @@ from invariance.inference.enumeration import subset_blocks
 def simulated(p: int, n: int = 200, n_environments: int = 5, seed: int = 0) -> MultiEnvironmentData:
     rng = np.random.default_rng(seed)
     environment = np.repeat(np.arange(n_environments), n)
-    X = rng.normal(size=(n * n_environments, p)) * (1 + environment[:, None] / 2) + rng.normal(size=p)
+    X = rng.normal(size=(n * n_environments, p)) * (1 + environment[:, None] / 2) + rng.normal(
+        size=p
+    )
     y = X[:, :3].sum(axis=1) + rng.normal(size=len(X))
     X[:, p - 1] += (1 + environment) * y
     return MultiEnvironmentData.from_arrays(X, y, environment)
 
 
 def plain_loop(data: MultiEnvironmentData) -> np.ndarray:
-    """The paper's Algorithm 1 as one writes it down: a least-squares fit per subset and environment."""
+    """The paper's Algorithm 1 as one writes it down: a least-squares fit per subset and
+    environment."""
     return np.array([least_squares(data, columns) for columns in subsets(data.n_features)])
 
 
 def batched_cholesky(data: MultiEnvironmentData) -> np.ndarray:
     """Second moments once, then numpy's batched Cholesky over all subsets of one size."""
     moments = LinearGaussian().bind(data).moments
-    p, counts = data.n_features, moments.group_counts
+    p = data.n_features
+    counts = moments.group_counts
     scales = np.sqrt(np.einsum("gjj->gj", moments.scatter))
     grams = moments.scatter / scales[:, :, None] / scales[:, None, :]
     weights = 0.5 * np.append(counts[:-1], -counts[-1])
@@ -57,7 +61,10 @@ def batched_cholesky(data: MultiEnvironmentData) -> np.ndarray:
 
 def throughput() -> None:
     cores = os.cpu_count() or 1
-    print(f"\n{'p':>3} {'subsets':>13} {'1 core':>10} {f'{cores} cores':>10} {'M subsets/s/core':>17} {'peak GB':>8}")
+    print(
+        f"\n{'p':>3} {'subsets':>13} {'1 core':>10} {f'{cores} cores':>10} "
+        f"{'M subsets/s/core':>17} {'peak GB':>8}"
+    )
     for p in (10, 15, 20, 25, *([30] if "--billion" in sys.argv else [])):
         model = LinearGaussian().bind(simulated(p))
         prior = UniformPrior().bind(p)
@@ -67,9 +74,14 @@ def throughput() -> None:
             return engine.run(Target(model, prior), RunOptions(n_jobs=jobs))
 
         timed = seconds if p == 30 else median_seconds
-        every, one = timed(lambda: run(cores)), timed(lambda: run(1))
+        every = timed(lambda: run(cores))
+        one = timed(lambda: run(1))
         rate = (1 << p) / one / 1e6
-        print(f"{p:>3} {1 << p:>13,} {one:>9.3f}s {every:>9.3f}s {rate:>17.1f} {peak_memory_gb():>8.2f}", flush=True)
+        print(
+            f"{p:>3} {1 << p:>13,} {one:>9.3f}s {every:>9.3f}s {rate:>17.1f} "
+            f"{peak_memory_gb():>8.2f}",
+            flush=True,
+        )
 
 
 def all_log_ratios(model) -> np.ndarray:
@@ -80,7 +92,10 @@ def all_log_ratios(model) -> np.ndarray:
 
 
 def against_plain() -> None:
-    print(f"\n{'p':>3} {'plain loop':>12} {'batched Cholesky':>17} {'ours, 1 core':>13} {'ratios':>20}")
+    print(
+        f"\n{'p':>3} {'plain loop':>12} {'batched Cholesky':>17} {'ours, 1 core':>13} "
+        f"{'ratios':>20}"
+    )
     small = simulated(10)
     assert np.allclose(plain_loop(small), all_log_ratios(LinearGaussian().bind(small)), rtol=1e-8)
     for p in (10, 15):
@@ -91,7 +106,10 @@ def against_plain() -> None:
         assert np.allclose(batched_cholesky(data), reference, rtol=1e-8)
         loop = seconds(lambda: plain_loop(small)) * (1 << p) / (1 << 10)
         ratios = f"{loop / ours:>9.0f}× {batched / ours:>8.0f}×"
-        print(f"{p:>3} {loop:>10.2f}s{'*' if p > 10 else ' '} {batched:>16.3f}s {ours * 1e3:>11.2f}ms {ratios:>20}")
+        print(
+            f"{p:>3} {loop:>10.2f}s{'*' if p > 10 else ' '} {batched:>16.3f}s "
+            f"{ours * 1e3:>11.2f}ms {ratios:>20}"
+        )
     print("    * 32 times the loop at p=10; longer fits would make it slower still")
 
 
@@ -112,7 +130,9 @@ def scaling() -> None:
         for n, n_environments in settings:
             model = LinearGaussian().bind(simulated(18, n, n_environments))
             figures.append(
-                median_seconds(lambda m=model: Enumeration(rescore=0).run(Target(m, prior), RunOptions()), 3)
+                median_seconds(
+                    lambda m=model: Enumeration(rescore=0).run(Target(m, prior), RunOptions()), 3
+                )
             )
         print(f"  {label:26} " + "  ".join(f"{t / (1 << 18) * 1e9:6.1f}" for t in figures))
 
@@ -120,21 +140,28 @@ def scaling() -> None:
 def predictive() -> None:
     cores = os.cpu_count() or 1
     print(
-        f"\n{'p':>3} {'largest':>8} {'subsets':>12} {'paper':>9} {'predictive':>11} {'compatible':>12}  {cores} cores"
+        f"\n{'p':>3} {'largest':>8} {'subsets':>12} {'paper':>9} {'predictive':>11} "
+        f"{'compatible':>12}  {cores} cores"
     )
     for p, max_size in ((10, None), (15, None), (20, None), (24, None), (60, 4)):
         model = LinearGaussian().bind(simulated(p), n_jobs=cores)
-        target, options = Target(model, UniformPrior(max_size).bind(p)), RunOptions(n_jobs=cores)
+        target = Target(model, UniformPrior(max_size).bind(p))
+        options = RunOptions(n_jobs=cores)
         paper = median_seconds(lambda t=target, o=options: Enumeration().run(t, o), 3)
         posteriors = []
 
         def run(target=target, options=options, posteriors=posteriors):
             posteriors.append(predictive_posterior(target, Enumeration(), options))
 
-        ours, found = median_seconds(run, 3), posteriors[-1].diagnostics
+        ours = median_seconds(run, 3)
+        found = posteriors[-1].diagnostics
         number = f"{'' if found['compatible_counted'] else '≥ '}{found['subsets_compatible']:,}"
         n_subsets = target.prior.support_size()
-        print(f"{p:>3} {max_size or p:>8} {n_subsets:>12,} {paper:>8.3f}s {ours:>10.3f}s {number:>12}", flush=True)
+        print(
+            f"{p:>3} {max_size or p:>8} {n_subsets:>12,} {paper:>8.3f}s {ours:>10.3f}s "
+            f"{number:>12}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

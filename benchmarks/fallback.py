@@ -1,19 +1,22 @@
 """What is selected where no subset is compatible: noise, causes, and the error in new environments.
 
-python benchmarks/fallback.py                       8 data sets a cell, about ten minutes on two cores
+python benchmarks/fallback.py                       8 data sets a cell, about ten minutes on two
+    cores
 python benchmarks/fallback.py --sets 100 --jobs 8
 python benchmarks/fallback.py --real                real sets, one environment left out in turn
 
-Every rule is forced to fall back. flat and p10: `invariance.simulation`, the outcome's intercept is N(0, shift²) by
-environment, and two more columns are noise whose means are N(0, 1) by environment. noise: those two, and features
-without an ancestor in common with the outcome. wide: 300 columns in 8 sites with 200 rows each, 294 of them noise, of
-half of which means are N(0, 1) by site; 6 causes, which explain half of the variance within sites, intercepts N(0, 1).
-before: the least risk alone; price on risk: N log(risk) + price · columns, which lets noise in, since the risk is known
-to 1/√N only; after: `least_risky`. Errors: RMSE in six fresh environments of least squares on the selection, the
-geometric mean over data sets of the mean and of the worst one.
+Every rule is forced to fall back. flat and p10: `invariance.simulation`, the outcome's intercept is
+N(0, shift²) by environment, and two more columns are noise whose means are N(0, 1) by environment.
+noise: those two, and features without an ancestor in common with the outcome. wide: 300 columns in
+8 sites with 200 rows each, 294 of them noise, of half of which means are N(0, 1) by site; 6 causes,
+which explain half of the variance within sites, intercepts N(0, 1). before: the least risk alone;
+price on risk: N log(risk) + price · columns, which lets noise in, since the risk is known to 1/√N
+only; after: `least_risky`. Errors: RMSE in six fresh environments of least squares on the
+selection, the geometric mean over data sets of the mean and of the worst one.
 
---real: sets of _real_sets.py. The rules of the package and the one before select from all environments but one; folds
-in which no subset is compatible are compared, by the error in the environment left out. Tables are Markdown.
+--real: sets of _real_sets.py. The rules of the package and the one before select from all
+environments but one; folds in which no subset is compatible are compared, by the error in the
+environment left out. Tables are Markdown.
 """
 
 from __future__ import annotations
@@ -38,11 +41,13 @@ from invariance.decisions.rules import all_subsets, falls_back, least_risky
 from invariance.exceptions import InvarianceError
 from invariance.simulation import flat, p10
 
-FRESH, MOVED_NOISE = 6, 2
+FRESH = 6
+MOVED_NOISE = 2
 WORLDS = {"flat": flat, "p10": p10}
 SHAPES = ((3, 50), (5, 50), (5, 200), (10, 200))
 SHIFTS = (0.5, 2.0)
-WIDE, CAUSES = 300, 6
+WIDE = 300
+CAUSES = 6
 
 
 class Cell(NamedTuple):
@@ -65,20 +70,24 @@ class Drawn(NamedTuple):
 
 
 def by_criterion(findings: Findings, criterion: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The subset with the least value: of all where these are few, else by single flips and exchanges."""
+    """The subset with the least value: of all where these are few, else by single flips and
+    exchanges."""
     target = findings.target
     if target.prior.support_size() <= 4096:
         masks = all_subsets(target)
         return masks[int(np.argmin(criterion(masks)))]
-    best, unit = target.start, np.eye(target.n_features, dtype=bool)
+    best = target.start
+    unit = np.eye(target.n_features, dtype=bool)
     least = criterion(best[None])[0]
     while True:
-        inside, outside = np.flatnonzero(best), np.flatnonzero(~best)
+        inside = np.flatnonzero(best)
+        outside = np.flatnonzero(~best)
         exchanges = unit[np.repeat(inside, len(outside))] | unit[np.tile(outside, len(inside))]
         for moves in (unit, exchanges):
             values = criterion(best ^ moves)
             if values.min(initial=np.inf) < least:
-                best, least = best ^ moves[int(np.argmin(values))], values.min()
+                best = best ^ moves[int(np.argmin(values))]
+                least = values.min()
                 break
         else:
             return best
@@ -90,10 +99,14 @@ def unpriced(findings: Findings) -> np.ndarray:
 
 
 def price_on_risk(findings: Findings) -> np.ndarray:
-    model, price = findings.target.model, findings.score.price
+    model = findings.target.model
+    price = findings.score.price
 
     def criterion(masks: np.ndarray) -> np.ndarray:
-        return model.n_rows * np.log(model.random_effects_risk_many(masks)) + price * masks @ model.free_columns
+        return (
+            model.n_rows * np.log(model.random_effects_risk_many(masks))
+            + price * masks @ model.free_columns
+        )
 
     return by_criterion(findings, criterion)
 
@@ -113,14 +126,19 @@ def draw(cell: Cell, seed: int) -> Drawn:
         X = means[site] + rng.normal(size=(len(site), WIDE))
         truth = np.arange(WIDE) < CAUSES
         effects = rng.choice([-1.0, 1.0], CAUSES) / np.sqrt(CAUSES)
-        y = rng.normal(0.0, cell.shift, E)[site] + X[:, truth] @ effects + rng.normal(size=len(site))
+        y = (
+            rng.normal(0.0, cell.shift, E)[site]
+            + X[:, truth] @ effects
+            + rng.normal(size=len(site))
+        )
         noise = ~truth
     else:
         model = WORLDS[cell.world](E, rng)
         intercepts = model.intercepts.copy()
         intercepts[:, -1] += rng.normal(0.0, cell.shift, E)
         sampled = replace(model, intercepts=intercepts).sample(cell.n, rng)
-        site, y = sampled.environment_index, sampled.y
+        site = sampled.environment_index
+        y = sampled.y
         moved = rng.normal(size=(E, MOVED_NOISE))[site] + rng.normal(size=(len(site), MOVED_NOISE))
         X = np.column_stack([sampled.X, moved])
         noise = np.append(unrelated(model.coefficients), np.ones(MOVED_NOISE, dtype=bool))
@@ -131,8 +149,8 @@ def draw(cell: Cell, seed: int) -> Drawn:
 
 
 def unrelated(coefficients: np.ndarray) -> np.ndarray:
-    """(p,) features that share no ancestor with the outcome, the last of coefficients (E, p + 1, p + 1), in any
-    environment; each is its own ancestor"""
+    """(p,) features that share no ancestor with the outcome, the last of coefficients (E, p + 1, p
+    + 1), in any environment; each is its own ancestor"""
     parents = (coefficients != 0.0).any(axis=0)
     ancestors = np.eye(len(parents), dtype=bool)
     for _ in parents:
@@ -160,7 +178,8 @@ class Outcome(NamedTuple):
 def outcomes(cell: Cell, seed: int) -> dict[str, Outcome]:
     warnings.simplefilter("ignore")
     data, fresh, noise, truth = draw(cell, seed)
-    findings, found = forced_findings(data), {}
+    findings = forced_findings(data)
+    found = {}
     chosen = {name: rule(findings) for name, rule in RULES.items()} | {"causes": truth}
     for name, mask in chosen.items():
         fit = findings.target.model.fit(mask, local=False)
@@ -174,9 +193,16 @@ def outcomes(cell: Cell, seed: int) -> dict[str, Outcome]:
 
 def summary(outcomes: list[Outcome]) -> list[str]:
     values = np.array(outcomes)
-    noise, causes = values[:, 0].sum() / values[:, 1].sum(), np.nanmean(values[:, 2])
+    noise = values[:, 0].sum() / values[:, 1].sum()
+    causes = np.nanmean(values[:, 2])
     mean, worst = np.exp(np.log(values[:, 4:]).mean(axis=0))
-    return [f"{noise:.4f}", f"{causes:.2f}", f"{values[:, 3].mean():.1f}", f"{mean:.2f}", f"{worst:.2f}"]
+    return [
+        f"{noise:.4f}",
+        f"{causes:.2f}",
+        f"{values[:, 3].mean():.1f}",
+        f"{mean:.2f}",
+        f"{worst:.2f}",
+    ]
 
 
 def simulated(sets: int, jobs: int) -> None:
@@ -188,10 +214,21 @@ def simulated(sets: int, jobs: int) -> None:
             n_sets = sets if cell.world != "wide" else max(sets // 4, 2)
             found = Parallel(jobs)(delayed(outcomes)(cell, seed) for seed in range(n_sets))
             for name in found[0]:
-                named = f"{cell.world}, E = {cell.n_environments}, n = {cell.n}, shift {cell.shift:g}"
+                named = (
+                    f"{cell.world}, E = {cell.n_environments}, n = {cell.n}, shift {cell.shift:g}"
+                )
                 yield [named, str(n_sets), name, *summary([one[name] for one in found])]
 
-    columns = "world", "data sets", "rule", "noise selected", "causes selected", "size", "RMSE", "RMSE, worst"
+    columns = (
+        "world",
+        "data sets",
+        "rule",
+        "noise selected",
+        "causes selected",
+        "size",
+        "RMSE",
+        "RMSE, worst",
+    )
     table(columns, rows())
 
 
@@ -209,16 +246,21 @@ class Unpriced:
 
 
 def fold(name: str, environment: int) -> tuple[str, int, int, float, float] | None:
-    """Set, sizes of the selection before and after, errors in the environment left out; None where some subset is
-    compatible or a rule cannot predict"""
+    """Set, sizes of the selection before and after, errors in the environment left out; None where
+    some subset is compatible or a rule cannot predict"""
     warnings.simplefilter("ignore")
     data = SETS[name].data
     data = data.with_classes() if kind_for(data).classifies else data
     frame = data.to_frame()
     others = data.choosing([label for e, label in enumerate(data.environments) if e != environment])
-    sizes, errors = [], []
+    sizes = []
+    errors = []
     for rule in (Unpriced(), "predictive"):
-        settings = {"select": rule, "predict_with": "selected", "columns": Columns(handle_unknown="ignore")}
+        settings = {
+            "select": rule,
+            "predict_with": "selected",
+            "columns": Columns(handle_unknown="ignore"),
+        }
         model = BIP(SETS[name].family, progress=False, random_state=0, **settings)
         try:
             model.fit(others)
@@ -233,8 +275,17 @@ def fold(name: str, environment: int) -> tuple[str, int, int, float, float] | No
 
 
 def real(jobs: int) -> None:
-    tasks = [(name, e) for name, each in SETS.items() if not each.absent for e in range(each.data.n_environments)]
-    folds = [found for found in Parallel(jobs)(delayed(fold)(*task) for task in tasks) if found is not None]
+    tasks = [
+        (name, e)
+        for name, each in SETS.items()
+        if not each.absent
+        for e in range(each.data.n_environments)
+    ]
+    folds = [
+        found
+        for found in Parallel(jobs)(delayed(fold)(*task) for task in tasks)
+        if found is not None
+    ]
 
     def rows():
         for name in dict.fromkeys(found[0] for found in folds):
@@ -246,14 +297,23 @@ def real(jobs: int) -> None:
             ratios.append((ratio, worst))
 
     ratios: list[tuple[float, float]] = []
-    columns = "set", "folds that fall back", "size before", "after", "mean error after / before", "worst"
+    columns = (
+        "set",
+        "folds that fall back",
+        "size before",
+        "after",
+        "mean error after / before",
+        "worst",
+    )
     table(columns, rows())
     mean, worst = np.exp(np.log(np.array(ratios)).mean(axis=0))
     print(f"\ngeometric means over {len(ratios)} sets: {mean:.3f}, {worst:.3f}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--real", action="store_true")

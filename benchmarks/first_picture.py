@@ -1,8 +1,10 @@
-"""The picture of simulated data on the front page: errors in environments that were fitted, and in one nobody has seen.
+"""The picture of simulated data on the front page: errors in environments that were fitted, and in
+one nobody has seen.
 
-Ten features, five environments of 200 rows that are fitted, a sixth that is not: the paper's simulation, which the
-picture shows, and a gentler one. An error is a root mean square in units of the outcome's own noise: with the true
-equation it is 1. "By default": BIP().predict, which uses all features unless environments left out show that they fail.
+Ten features, five environments of 200 rows that are fitted, a sixth that is not: the paper's
+simulation, which the picture shows, and a gentler one. An error is a root mean square in units of
+the outcome's own noise: with the true equation it is 1. "By default": BIP().predict, which uses all
+features unless environments left out show that they fail.
 """
 
 from __future__ import annotations
@@ -24,14 +26,20 @@ from invariance.exceptions import PredictionWarning
 from invariance.simulation import StructuralModel, flat, p10
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "new-environment.png"
-ENVIRONMENTS, ROWS = 5, 200
-ALL, SELECTED, DEFAULT = "all features", "invariant ones", "by default"
-SEEN, NEW = "where they were fitted", "where nobody has been"
+ENVIRONMENTS = 5
+ROWS = 200
+ALL = "all features"
+SELECTED = "invariant ones"
+DEFAULT = "by default"
+SEEN = "where they were fitted"
+NEW = "where nobody has been"
 SIMULATIONS = {"the paper's (p10)": p10, "causes never touched (flat)": flat}
 COLOURS = {ALL: "#d55e00", SELECTED: "#0072b2"}
 
 
-def errors_of(simulation: Callable[..., StructuralModel], seed: int) -> dict[tuple[str, str], float]:
+def errors_of(
+    simulation: Callable[..., StructuralModel], seed: int
+) -> dict[tuple[str, str], float]:
     rng = np.random.default_rng([15, seed])
     model = simulation(ENVIRONMENTS + 1, rng)
     seen, new = sample_apart(model, ROWS, 1, rng)
@@ -51,13 +59,24 @@ def errors_of(simulation: Callable[..., StructuralModel], seed: int) -> dict[tup
 
 def draw(errors: pd.DataFrame, path: Path) -> None:
     figure = Figure(figsize=(5.2, 3.8), layout="constrained")
-    figure.suptitle(f"Simulated: {len(errors)} data sets, strong interventions", fontweight="bold", fontsize="medium")
+    figure.suptitle(
+        f"Simulated: {len(errors)} data sets, strong interventions",
+        fontweight="bold",
+        fontsize="medium",
+    )
     panels = figure.subplots(1, 2, sharey=True)
     rng = np.random.default_rng(0)
     for ax, where in zip(panels, (SEEN, NEW), strict=True):
         for place, (name, colour) in enumerate(COLOURS.items()):
             values = errors[where, name]
-            ax.plot(place + rng.uniform(-0.28, 0.28, len(values)), values, ".", color=colour, alpha=0.45, mew=0)
+            ax.plot(
+                place + rng.uniform(-0.28, 0.28, len(values)),
+                values,
+                ".",
+                color=colour,
+                alpha=0.45,
+                mew=0,
+            )
             ax.plot([place - 0.34, place + 0.34], [values.median()] * 2, color="black", lw=2)
         ax.axhline(1.0, color="0.55", lw=1, ls="--", zorder=0)
         ax.set(yscale="log", xticks=[0, 1], xticklabels=list(COLOURS), xlim=(-0.5, 1.5))
@@ -74,7 +93,12 @@ def table(errors: pd.DataFrame) -> str:
         values = errors[where, name]
         lines.append(f"| {where} | {name} | {values.median():.2f} | {values.quantile(0.9):.2f} |")
     better = (errors[NEW, SELECTED] < errors[NEW, ALL]).mean()
-    return "\n".join([*lines, f"selected features err less in the new environment: share of data sets {better:.2f}"])
+    return "\n".join(
+        [
+            *lines,
+            f"selected features err less in the new environment: share of data sets {better:.2f}",
+        ]
+    )
 
 
 def main() -> None:

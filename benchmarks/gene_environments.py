@@ -1,10 +1,12 @@
-"""What non-responsive strains change as environment one, on genes of the yeast file whose wild types are at hand.
+"""What non-responsive strains change as environment one, on genes of the yeast file whose wild
+types are at hand.
 
 python benchmarks/gene_environments.py --panels FOLDER --deletions FOLDER
 
-The panels have 76 wild types each, of 50 genes; deletions.npz has the strains, for the same genes. Compared are
-quantiles, verdicts of deletions and predictions of the same targets: wild types against non-responsive strains as
-environment one, with responsive strains as environment two and the same blocks held out.
+The panels have 76 wild types each, of 50 genes; deletions.npz has the strains, for the same genes.
+Compared are quantiles, verdicts of deletions and predictions of the same targets: wild types
+against non-responsive strains as environment one, with responsive strains as environment two and
+the same blocks held out.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ BLOCKS = 5
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The genes of a panel with each kind of environment one: its wild types, all non-responsive strains, and so few of
-    these that a fit sees as many as wild types. Environment two is the responsive strains, the same ones held out."""
+    """The genes of a panel with each kind of environment one: its wild types, all non-responsive
+    strains, and so few of these that a fit sees as many as wild types. Environment two is the
+    responsive strains, the same ones held out."""
 
     splits: tuple[Split, ...]
 
@@ -44,11 +47,16 @@ class Kinds:
     def of(cls, panel: Deletions, strains: Deletions, seed: int) -> Kinds:
         columns = [strains.place[gene] for gene in panel.genes]
         rng = np.random.default_rng(seed)
-        quiet, wild = strains.observational, panel.wild_type
-        stand_in = Deletions(strains.values[:, columns], panel.genes, strains.samples, strains.deleted, quiet)
+        quiet = strains.observational
+        wild = panel.wild_type
+        stand_in = Deletions(
+            strains.values[:, columns], panel.genes, strains.samples, strains.deleted, quiet
+        )
         whole = Split.of(stand_in, BLOCKS, rng)
         n_few = round(wild.sum() * BLOCKS / (BLOCKS - 1))
-        few = np.sort([*np.flatnonzero(~quiet), *rng.choice(np.flatnonzero(quiet), n_few, replace=False)])
+        few = np.sort(
+            [*np.flatnonzero(~quiet), *rng.choice(np.flatnonzero(quiet), n_few, replace=False)]
+        )
         fewer = _rows(stand_in, few)
         responsive = _rows(stand_in, np.flatnonzero(~quiet))
         published = Deletions(
@@ -61,7 +69,8 @@ class Kinds:
         return cls((Split(published, of_wild_types), whole, Split(fewer, whole.block[few])))
 
     def verdicts(self) -> pd.DataFrame:
-        """One row for each responsive strain of a gene of the panel and each other gene, one column for each kind"""
+        """One row for each responsive strain of a gene of the panel and each other gene, one column
+        for each kind"""
         first = self.splits[0]
         genes = first.deletions.genes
         lines = [
@@ -76,14 +85,18 @@ class Kinds:
     def widths(self) -> pd.DataFrame:
         """(genes, kinds) width between the quantiles over that of wild types, median over folds"""
         each = [
-            np.median([np.subtract(*split.effects.bands[fold][::-1]) for fold in range(BLOCKS)], axis=0)
+            np.median(
+                [np.subtract(*split.effects.bands[fold][::-1]) for fold in range(BLOCKS)], axis=0
+            )
             for split in self.splits
         ]
-        return pd.DataFrame({kind: width / each[0] for kind, width in zip(KINDS, each, strict=True)})
+        return pd.DataFrame(
+            {kind: width / each[0] for kind, width in zip(KINDS, each, strict=True)}
+        )
 
     def predictions(self, target: str, seed: int) -> pd.DataFrame:
-        """Of each fold, method and kind: genes predicted, in common with wild types, checked and validated, by the
-        quantiles of that kind"""
+        """Of each fold, method and kind: genes predicted, in common with wild types, checked and
+        validated, by the quantiles of that kind"""
         lines = []
         for fold in range(BLOCKS):
             found: dict[str, set[str]] = {}
@@ -93,7 +106,9 @@ class Kinds:
                 for name, setting in METHODS.items():
                     method = GENE_METHODS[name]
                     chosen = method.answer(training).value.selected[method.settings.index(setting)]
-                    genes = {gene for gene, flag in zip(data.feature_names, chosen, strict=True) if flag}
+                    genes = {
+                        gene for gene, flag in zip(data.feature_names, chosen, strict=True) if flag
+                    }
                     held_out = [gene for gene in genes if self.splits[0].fold_of(gene) == fold]
                     told = [split.effects.verdict(gene, target) for gene in held_out]
                     found.setdefault(name, genes)  # of wild types, the first kind
@@ -121,7 +136,9 @@ def one_panel(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--panels", required=True, help="folder of panels_nodes.npz")
     parser.add_argument("--deletions", required=True, help="folder of deletions.npz")
     parser.add_argument("--targets", type=int, default=1, help="targets of each panel")
@@ -129,20 +146,29 @@ if __name__ == "__main__":
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     header("Environment one of the yeast study: wild types or non-responsive strains")
-    strains, panels = load_yeast(given.deletions), load_yeast_panels(given.panels)
+    strains = load_yeast(given.deletions)
+    panels = load_yeast_panels(given.panels)
     work = (delayed(one_panel)(panel, strains, given.targets, given.seed) for panel in panels)
     verdicts, widths, predictions = map(pd.concat, zip(*Parallel(given.jobs)(work), strict=True))
     genes = {gene for panel in panels for gene in panel.genes}
-    print(f"{len(genes)} genes in {len(panels)} panels; targets of each: {given.targets}; {BLOCKS} folds, one seed")
+    print(
+        f"{len(genes)} genes in {len(panels)} panels; targets of each: {given.targets}; {BLOCKS} "
+        "folds, one seed"
+    )
     print("\nwidth from the 1% to the 99% quantile, over that of wild types: quartiles over genes")
     print(widths.quantile([0.25, 0.5, 0.75]).round(2).to_string())
     moved = verdicts == VALIDATED
     print(
-        f"\n{len(verdicts):,} pairs of a responsive strain and a gene of its panel: share with an effect, and with the"
+        f"\n{len(verdicts):,} pairs of a responsive strain and a gene of its panel: share with an "
+        "effect, and with the"
     )
-    print("same verdict as by wild types; of effects by wild types, the share that is one by this kind, too")
+    print(
+        "same verdict as by wild types; of effects by wild types, the share that is one by this "
+        "kind, too"
+    )
     for kind in KINDS:
-        same, kept = (moved[kind] == moved[KINDS[0]]).mean(), moved.loc[moved[KINDS[0]], kind].mean()
+        same = (moved[kind] == moved[KINDS[0]]).mean()
+        kept = moved.loc[moved[KINDS[0]], kind].mean()
         print(f"  {kind:16} {moved[kind].mean():.3f} {same:.3f} {kept:.3f}")
     print()
     print(predictions.groupby(["method", "environment one"], sort=False).sum().to_string())

@@ -1,12 +1,17 @@
-"""Which regulators of a gene are found? Precision and recall against the known network of simulated knock-outs.
+"""Which regulators of a gene are found? Precision and recall against the known network of simulated
+knock-outs.
 
-python benchmarks/gene_findings.py --targets 60 --jobs 2     full size: 6,170 genes, 262 wild types, 1,479 deletions
-python benchmarks/gene_findings.py --targets 60 --jobs 16 --tempering      sampling all features: a minute a target
-python benchmarks/gene_findings.py --genes 600 --wild-type 100 --deletions 300 --targets 20        a small genome
-python benchmarks/gene_findings.py --targets 0 --pairs 2 --iterations 4000     planted pairs, the published BIP-VI too
+python benchmarks/gene_findings.py --targets 60 --jobs 2     full size: 6,170 genes, 262 wild types,
+    1,479 deletions
+python benchmarks/gene_findings.py --targets 60 --jobs 16 --tempering      sampling all features: a
+    minute a target
+python benchmarks/gene_findings.py --genes 600 --wild-type 100 --deletions 300 --targets 20        a
+    small genome
+python benchmarks/gene_findings.py --targets 0 --pairs 2 --iterations 4000     planted pairs, the
+    published BIP-VI too
 
-Without --tempering, steepest ascents at several λ say which features matter, 13 at most, and all subsets of these are
-scored: posteriors are over subsets of these, not of all genes.
+Without --tempering, steepest ascents at several λ say which features matter, 13 at most, and all
+subsets of these are scored: posteriors are over subsets of these, not of all genes.
 """
 
 from __future__ import annotations
@@ -27,7 +32,14 @@ from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
 from _harness import header, peak_memory_gb
-from invariance import BetaBinomialPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior, Variational
+from invariance import (
+    BetaBinomialPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
 from invariance.decisions.predictive import flipped_log_prior, predictive_posterior
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.enumeration import Enumeration
@@ -41,16 +53,20 @@ from replication.genes_methods import DELETIONS, GENES, WILD_TYPES
 from replication.knockouts import Knockouts, knockouts
 
 PRIOR = BetaBinomialPrior(max_size=20)
-# The Lasso sees so many genes, those that correlate most with the target: with all of them it takes minutes a target.
+# The Lasso sees so many genes, those that correlate most with the target: with all of them it takes
+# minutes a target.
 CORRELATED = 300
 SCREENED = 10
-# A gene that moves by so many deviations of the wild types in the target's own deletion is downstream of the target.
+# A gene that moves by so many deviations of the wild types in the target's own deletion is
+# downstream of the target.
 DOWNSTREAM = 4.5
-# A subset is contradicted where a sample that deletes a candidate is so improbable given all others.
+# A subset is contradicted where a sample that deletes a candidate is so improbable given all
+# others.
 CONTRADICTED = 0.01
 STRETCH = 50
 # Where ascents are made, and how many of the features that they meet are kept.
-ASCENTS, MOST_MET = (0.03, 0.1, 0.3, 1.0), 13
+ASCENTS = (0.03, 0.1, 0.3, 1.0)
+MOST_MET = 13
 
 Found = dict[str, tuple[str, ...]]
 
@@ -82,7 +98,9 @@ class Genome:
         return [others[i] for i in np.random.default_rng(seed).permutation(len(others))[:n]]
 
 
-def _table(values: np.ndarray, environments: np.ndarray, genes: tuple[str, ...], outcome: int) -> MultiEnvironmentData:
+def _table(
+    values: np.ndarray, environments: np.ndarray, genes: tuple[str, ...], outcome: int
+) -> MultiEnvironmentData:
     labels, codes = np.unique(environments, return_inverse=True)
     return MultiEnvironmentData(
         X=np.delete(values, outcome, axis=1),
@@ -107,13 +125,17 @@ class Case:
     def moments(self) -> Moments:
         genome = self.genome
         rows = tuple(genome.simulated.data.deleting(self.target).tolist())
-        return SweepData(genome.moments, genome.table, {self.target: rows}).moments_for(self.target)[0]
+        return SweepData(genome.moments, genome.table, {self.target: rows}).moments_for(
+            self.target
+        )[0]
 
     @cached_property
     def rows(self) -> MultiEnvironmentData:
         data = self.genome.simulated.data
         kept = np.array([gene != self.target for gene in data.deleted])
-        return _table(data.values[kept], data.environments[kept], data.genes, data.place[self.target])
+        return _table(
+            data.values[kept], data.environments[kept], data.genes, data.place[self.target]
+        )
 
     def goal(self, reward: float, excluded: np.ndarray | None = None) -> Target:
         model = LinearGaussian(prediction=reward).bind(self.moments)
@@ -129,13 +151,19 @@ class Case:
             met |= dict.fromkeys(np.flatnonzero(ascent(self.goal(reward))).tolist())
         return ~np.isin(np.arange(self.rows.n_features), list(met)[:MOST_MET])
 
-    def engine_and_goal(self, reward: float, excluded: np.ndarray | None = None) -> tuple[Engine, Target]:
+    def engine_and_goal(
+        self, reward: float, excluded: np.ndarray | None = None
+    ) -> tuple[Engine, Target]:
         if self.genome.tempering:
             return Tempering(), self.goal(reward, excluded)
-        return Enumeration(), self.goal(reward, self.not_met if excluded is None else self.not_met | excluded)
+        return Enumeration(), self.goal(
+            reward, self.not_met if excluded is None else self.not_met | excluded
+        )
 
     def names(self, mask: np.ndarray) -> tuple[str, ...]:
-        return tuple(name for name, flag in zip(self.moments.feature_names, mask, strict=True) if flag)
+        return tuple(
+            name for name, flag in zip(self.moments.feature_names, mask, strict=True) if flag
+        )
 
     def ranked(self, values: np.ndarray, n: int) -> tuple[str, ...]:
         """The largest values, fewer where the others are 0."""
@@ -147,17 +175,26 @@ class Case:
         """(p,) genes that move where the target itself is deleted, if it is"""
         data = self.genome.simulated.data
         wild = data.values[data.wild_type]
-        moves = np.abs(data.values[data.deleting(self.target)] - wild.mean(axis=0)) / wild.std(axis=0, ddof=1)
+        moves = np.abs(data.values[data.deleting(self.target)] - wild.mean(axis=0)) / wild.std(
+            axis=0, ddof=1
+        )
         return np.delete((moves > DOWNSTREAM).any(axis=0), data.place[self.target])
 
     @cached_property
     def deleted_in(self) -> np.ndarray:
         """(n,) which feature each of `rows` deletes; -1 for none"""
         place = {name: j for j, name in enumerate(self.moments.feature_names)}
-        return np.array([place.get(gene, -1) for gene in self.genome.simulated.data.deleted if gene != self.target])
+        return np.array(
+            [
+                place.get(gene, -1)
+                for gene in self.genome.simulated.data.deleted
+                if gene != self.target
+            ]
+        )
 
     def uncontradicted(self, posterior: Posterior) -> np.ndarray:
-        """(p,) the most probable subset that predicts the samples in which a member of a leading subset is deleted."""
+        """(p,) the most probable subset that predicts the samples in which a member of a leading
+        subset is deleted."""
         candidates = np.flatnonzero(posterior.masks[:50].any(axis=0))
         challenges = np.isin(self.deleted_in, candidates)
         for mask in posterior.masks[:300]:
@@ -169,7 +206,8 @@ class Case:
 
 
 def _studentised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
-    """Residuals over their standard errors, each from a fit to all other rows, and the degrees of freedom."""
+    """Residuals over their standard errors, each from a fit to all other rows, and the degrees of
+    freedom."""
     basis = np.linalg.qr(np.column_stack([np.ones(len(y)), X]))[0]
     residuals = y - basis @ (basis.T @ y)
     left = 1.0 - (basis**2).sum(axis=1)
@@ -179,7 +217,8 @@ def _studentised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
 
 def ascent(target: Target) -> np.ndarray:
     """(p,) the subset that no flip improves, from the empty one by the best flip each time"""
-    mask, prior = target.start, target.prior
+    mask = target.start
+    prior = target.prior
     while True:
         now = prior.log_odds[mask].sum() + prior.log_size_weight[mask.sum()]
         change = target.model.flip_neighbours(mask) + flipped_log_prior(prior, mask) - now
@@ -203,7 +242,8 @@ def over_all(case: Case, seed: int) -> list[Callable[[], Found]]:
         }
         if not case.genome.tempering:
             return found
-        # The prior's inclusion is the same for every gene: the ratio to it ranks as the inclusion does.
+        # The prior's inclusion is the same for every gene: the ratio to it ranks as the inclusion
+        # does.
         return found | {
             "paper: ratio to prior, true number": case.ranked(posterior.inclusion, n_true),
             "paper: ratio to prior, three": case.ranked(posterior.inclusion, 3),
@@ -231,15 +271,25 @@ def over_all(case: Case, seed: int) -> list[Callable[[], Found]]:
         posterior = predictive_posterior(goal, engine, options)
         if posterior is None:
             return {"predictive": (), "median": ()}
-        return {"predictive": case.names(posterior.mode_mask), "median": case.names(posterior.inclusion >= 0.5)}
+        return {
+            "predictive": case.names(posterior.mode_mask),
+            "median": case.names(posterior.inclusion >= 0.5),
+        }
 
-    return [paper, *(partial(rewarded, reward) for reward in (0.03, 0.1, 0.3)), informed, predictive]
+    return [
+        paper,
+        *(partial(rewarded, reward) for reward in (0.03, 0.1, 0.3)),
+        informed,
+        predictive,
+    ]
 
 
 def screened(case: Case) -> list[Callable[[], Found]]:
     """The Lasso, and exact inference over the features that it ranks highest."""
     n_true = len(case.genome.simulated.truth(case.target))
-    products = case.moments.scatter[-1][case.moments.outcome] / np.sqrt(np.diagonal(case.moments.scatter[-1]))
+    products = case.moments.scatter[-1][case.moments.outcome] / np.sqrt(
+        np.diagonal(case.moments.scatter[-1])
+    )
     near = np.argsort(-np.abs(products[case.moments.feature_columns]))[:CORRELATED]
     is_near = np.isin(np.arange(case.rows.n_features), near)
     seen = case.rows.narrowed(is_near)
@@ -264,7 +314,9 @@ def screened(case: Case) -> list[Callable[[], Found]]:
         chosen = {
             "BIP-screen: mode": posterior.mode_mask,
             "BIP-screen: inclusion > 1/2": posterior.inclusion > 0.5,
-            "BIP-screen: predictive": np.zeros(model.n_features, bool) if best is None else best.mode_mask,
+            "BIP-screen: predictive": np.zeros(model.n_features, bool)
+            if best is None
+            else best.mode_mask,
         }
         names = np.array(model.feature_names)
         return {method: tuple(names[mask].tolist()) for method, mask in chosen.items()}
@@ -287,18 +339,32 @@ def examined(number: int) -> tuple[str, Found, dict[str, float]]:
 
 
 def counted(cases: list[Case], method: str) -> str:
-    """Precision and recall over all pairs of target and feature, then over those whose feature was deleted."""
-    simulated, deleted = GENOME.simulated, GENOME.deleted
+    """Precision and recall over all pairs of target and feature, then over those whose feature was
+    deleted."""
+    simulated = GENOME.simulated
+    deleted = GENOME.deleted
     shares = []
     for among in (set(simulated.data.genes), deleted):
-        found = [(case.target, gene) for case in cases for gene in case.found[method] if gene in among]
-        true = {(case.target, gene) for case in cases for gene in simulated.truth(case.target) if gene in among}
+        found = [
+            (case.target, gene) for case in cases for gene in case.found[method] if gene in among
+        ]
+        true = {
+            (case.target, gene)
+            for case in cases
+            for gene in simulated.truth(case.target)
+            if gene in among
+        }
         right = len(true & set(found))
         shares += [right / len(found) if found else np.nan, right / len(true) if true else np.nan]
-    exact = np.mean([set(case.found[method]) == set(simulated.truth(case.target)) for case in cases])
+    exact = np.mean(
+        [set(case.found[method]) == set(simulated.truth(case.target)) for case in cases]
+    )
     per_target = np.mean([len(case.found[method]) for case in cases])
     values = " ".join(f"{share:>9.2f}" for share in shares)
-    return f"{values} {exact:>7.2f} {per_target:>9.1f} {np.mean([case.seconds[method] for case in cases]):>8.1f}"
+    return (
+        f"{values} {exact:>7.2f} {per_target:>9.1f} "
+        f"{np.mean([case.seconds[method] for case in cases]):>8.1f}"
+    )
 
 
 def findings(jobs: int) -> None:
@@ -311,35 +377,56 @@ def findings(jobs: int) -> None:
     n_true = sum(len(GENOME.simulated.truth(case.target)) for case in cases)
     n_deleted = sum(case.target in GENOME.deleted for case in cases)
     print(
-        f"\n{len(cases)} targets with {n_true} parents; deleted in a sample themselves: {n_deleted}. No fit of a "
+        f"\n{len(cases)} targets with {n_true} parents; deleted in a sample themselves: "
+        f"{n_deleted}. No fit of a "
         "target sees that sample; 'not downstream' leaves out what moves in it."
     )
     if not GENOME.tempering:
-        print(f"posteriors without a screen are over subsets of at most {MOST_MET} features, those that ascents meet")
-    print("over all features, then over those that were deleted in a sample; exact: share of targets; size: found")
-    print(f"\n{'':42} {'precision':>9} {'recall':>9} {'precision':>9} {'recall':>9} {'exact':>7} {'size':>9} {'s':>8}")
+        print(
+            f"posteriors without a screen are over subsets of at most {MOST_MET} features, those "
+            "that ascents meet"
+        )
+    print(
+        "over all features, then over those that were deleted in a sample; exact: share of "
+        "targets; size: found"
+    )
+    print(
+        f"\n{'':42} {'precision':>9} {'recall':>9} {'precision':>9} {'recall':>9} {'exact':>7} "
+        f"{'size':>9} {'s':>8}"
+    )
     for method in cases[0].found:
         print(f"{method:42} {counted(cases, method)}", flush=True)
 
 
 def ascended(case: Case, raw: bool, iterations: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Expected sizes (iterations,) along the published BIP-VI, and the inclusion (p,) where it ends.
+    """Expected sizes (iterations,) along the published BIP-VI, and the inclusion (p,) where it
+    ends.
 
     raw: the objective is not divided by the number of rows
     """
-    engine, rng = Variational.genes(iterations=iterations), np.random.default_rng(seed)
+    engine = Variational.genes(iterations=iterations)
+    rng = np.random.default_rng(seed)
     model = LinearGaussian().bind(case.moments)
-    space = FreeSpace(Target(model, UniformPrior(min(200, model.largest_size)).bind(model.feature_names)))
-    prior, n_rows = space.target.prior.over_free, 1.0 if raw else float(model.n_rows)
-    objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, engine.infeasible_value)
+    space = FreeSpace(
+        Target(model, UniformPrior(min(200, model.largest_size)).bind(model.feature_names))
+    )
+    prior = space.target.prior.over_free
+    n_rows = 1.0 if raw else float(model.n_rows)
+    objective = Objective(
+        prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, engine.infeasible_value
+    )
     scorer = space.scorer(engine.memory, searching=True)
-    f, rates, lowest = len(prior.log_odds), engine.schedule.rates(iterations), np.zeros(1)
-    logits, sizes = np.full(f, logit(engine.inclusion)), np.empty(iterations)
+    f = len(prior.log_odds)
+    rates = engine.schedule.rates(iterations)
+    lowest = np.zeros(1)
+    logits = np.full(f, logit(engine.inclusion))
+    sizes = np.empty(iterations)
     for first in range(0, iterations, STRETCH):
         part = slice(first, min(first + STRETCH, iterations))
         steps = part.stop - first
         trace = Trace(*np.empty((3, steps)), np.empty((steps, f)))
-        uniforms, analytic = rng.random((steps, engine.pairs, f)), rng.random(steps) < engine.kl_analytic_probability
+        uniforms = rng.random((steps, engine.pairs, f))
+        analytic = rng.random(steps) < engine.kl_analytic_probability
         ascend(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)
         sizes[part] = expit(trace.logits).sum(axis=1)
     return sizes, expit(logits)
@@ -348,15 +435,25 @@ def ascended(case: Case, raw: bool, iterations: int, seed: int) -> tuple[np.ndar
 def pairs(n: int, iterations: int) -> None:
     """What each setting says of the neighbours of planted pairs."""
     planted = GENOME.simulated.pairs[:n]
-    print(f"\n{len(planted)} planted pairs: the neighbour's inclusion and rank, and how many genes have more than 1/2")
+    print(
+        f"\n{len(planted)} planted pairs: the neighbour's inclusion and rank, and how many genes "
+        "have more than 1/2"
+    )
     for neighbour, gene in planted:
         case = Case(GENOME, gene)
         place = case.moments.feature_names.index(neighbour)
         options = RunOptions(1, np.random.default_rng(0), progress=False)
 
-        def say(setting: str, inclusion: np.ndarray, seconds: float, more: str = "", place: int = place) -> None:
-            rank, above = 1 + int((inclusion > inclusion[place]).sum()), int((inclusion > 0.5).sum())
-            print(f"  {setting:34} {inclusion[place]:>6.3f} {rank:>6} {above:>6} {seconds:>7.1f} s {more}", flush=True)
+        def say(
+            setting: str, inclusion: np.ndarray, seconds: float, more: str = "", place: int = place
+        ) -> None:
+            rank = 1 + int((inclusion > inclusion[place]).sum())
+            above = int((inclusion > 0.5).sum())
+            print(
+                f"  {setting:34} {inclusion[place]:>6.3f} {rank:>6} {above:>6} {seconds:>7.1f} s "
+                f"{more}",
+                flush=True,
+            )
 
         print(f"{neighbour} → {gene}")
         with warnings.catch_warnings(), threadpool_limits(1):
@@ -364,7 +461,9 @@ def pairs(n: int, iterations: int) -> None:
             for reward in (0.0, 0.1):
                 started = time.perf_counter()
                 posterior = Tempering().run(case.goal(reward), options)
-                name = "paper's posterior, tempering" if reward == 0.0 else f"λ = {reward}, tempering"
+                name = (
+                    "paper's posterior, tempering" if reward == 0.0 else f"λ = {reward}, tempering"
+                )
                 say(name, posterior.inclusion, time.perf_counter() - started)
             for raw in (False, True):
                 started = time.perf_counter()
@@ -376,10 +475,14 @@ def pairs(n: int, iterations: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--genes", type=int, default=GENES)
     parser.add_argument("--wild-type", type=int, default=WILD_TYPES)
-    parser.add_argument("--deletions", type=int, help="as many for each gene as in the published file")
+    parser.add_argument(
+        "--deletions", type=int, help="as many for each gene as in the published file"
+    )
     parser.add_argument("--signal", type=float, default=0.5)
     parser.add_argument("--hidden", type=float, default=0.0)
     parser.add_argument("--targets", type=int, default=60)
@@ -390,11 +493,20 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     header("What is found of a regulatory network")
-    n_deletions = max(round(given.genes * DELETIONS / GENES), 1) if given.deletions is None else given.deletions
+    n_deletions = (
+        max(round(given.genes * DELETIONS / GENES), 1)
+        if given.deletions is None
+        else given.deletions
+    )
     n_pairs = min(10, given.genes // 20, n_deletions)
     options = {"signal": given.signal, "hidden": given.hidden, "pairs": n_pairs, "seed": given.seed}
-    GENOME = Genome(knockouts(given.genes, given.wild_type, n_deletions, **options), given.tempering)
-    print(f"{given.genes:,} genes, {given.wild_type:,} wild types, {n_deletions:,} deletions, seed {given.seed}")
+    GENOME = Genome(
+        knockouts(given.genes, given.wild_type, n_deletions, **options), given.tempering
+    )
+    print(
+        f"{given.genes:,} genes, {given.wild_type:,} wild types, {n_deletions:,} deletions, seed "
+        f"{given.seed}"
+    )
     GENOME.moments  # noqa: B018
     TARGETS = GENOME.targets(given.targets, given.seed)
     if TARGETS:

@@ -1,13 +1,14 @@
-"""What one core does in the two parts of BIP-VI at the size of a genome, each in its plainest form: reading pairs, and
-factorising; and what the package takes for both.
+"""What one core does in the two parts of BIP-VI at the size of a genome, each in its plainest form:
+reading pairs, and factorising; and what the package takes for both.
 
-A draw of k of 6,169 features reads k(k + 1)/2 pairs that lie far apart in memory, both environments of a pair side by
-side, and factorises three matrices. The paper's budget is 200,000 draws a target.
+A draw of k of 6,169 features reads k(k + 1)/2 pairs that lie far apart in memory, both environments
+of a pair side by side, and factorises three matrices. The paper's budget is 200,000 draws a target.
 
-Reading is a loop that adds up one number of each pair and does nothing else; factorising is counted at the rate of
-large matrix products, which small factorisations do not reach. One after the other they take their sum. A core that
-asks for pairs ahead of time factorises while it waits, and takes at best the longer of the two. Reading in another
-order, or without waiting for each number, might still be faster: this is what plain loops do, not a proof.
+Reading is a loop that adds up one number of each pair and does nothing else; factorising is counted
+at the rate of large matrix products, which small factorisations do not reach. One after the other
+they take their sum. A core that asks for pairs ahead of time factorises while it waits, and takes
+at best the longer of the two. Reading in another order, or without waiting for each number, might
+still be faster: this is what plain loops do, not a proof.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ from invariance.kernels.active_set import Scoring
 from invariance.kernels.cholesky import decided_as_large, subset_work
 from invariance.kernels.row_residuals import GroupRows, PairedMoments
 
-GENES, DRAWS, GROUPS = 6_170, 200_000, 3
+GENES = 6_170
+DRAWS = 200_000
+GROUPS = 3
 SIZES = (123, 150, 170)
 
 
 @njit(nogil=True, error_model="numpy", fastmath=True)
 def read(pairs, subsets):
     """Of each subset, a row of indices; pairs (d, 2d): both environments of a pair side by side"""
-    shifts, total = np.empty(subsets.shape[1], np.uint64), 0.0
+    shifts = np.empty(subsets.shape[1], np.uint64)
+    total = 0.0
     for members in subsets:
         for a in range(members.size):
             shifts[a] = 2 * members[a]
@@ -57,7 +61,9 @@ def uncorrelated() -> Scoring:
     local[np.arange(GENES), np.arange(GENES)] = 1.0
     scale = np.ones((GROUPS, GENES))
     scale[-1] = np.sqrt(1.0 / (GROUPS - 1))
-    rows = GroupRows(np.empty((0, 0)), *np.zeros((2, GROUPS), np.int64), np.ones(GROUPS), np.empty((0, GENES)))
+    rows = GroupRows(
+        np.empty((0, 0)), *np.zeros((2, GROUPS), np.int64), np.ones(GROUPS), np.empty((0, GENES))
+    )
     pairs = PairedMoments(local, np.zeros((GROUPS - 1, GENES)))
     return Scoring(pairs, scale, GENES - 1, np.array([1.0, 1.0, -2.0]), 0.0, 1e-9, rows)
 
@@ -74,7 +80,9 @@ def least_time(work: Callable[[], object], repeats: int = 5) -> float:
 
 def main() -> None:
     header("Reading pairs and factorising on one core")
-    rng, scoring, square = np.random.default_rng(0), uncorrelated(), np.ones((1024, 1024))
+    rng = np.random.default_rng(0)
+    scoring = uncorrelated()
+    square = np.ones((1024, 1024))
     pairs = scoring.scatter.local.reshape(GENES, -1)
     with threadpool_limits(1):
         rate = 2 * 1024**3 / least_time(lambda: square @ square)

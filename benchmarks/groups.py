@@ -1,4 +1,5 @@
-"""Features of several columns: exact inference over all subsets of 15 features, and the order of mixed widths.
+"""Features of several columns: exact inference over all subsets of 15 features, and the order of
+mixed widths.
 
 python benchmarks/groups.py            E = 5 environments of 400 rows; one thread (half a minute)
 """
@@ -19,7 +20,8 @@ from invariance.models.base import BoundModel
 
 
 def simulated(widths: np.ndarray, n: int = 400, n_environments: int = 5) -> BoundModel:
-    """Columns have their own spread and mean in each environment, and the outcome follows the first three."""
+    """Columns have their own spread and mean in each environment, and the outcome follows the first
+    three."""
     rng = np.random.default_rng(0)
     environment = np.repeat(range(n_environments), n)
     X = rng.normal(size=(len(environment), int(widths.sum()))) * (1 + environment / 3)[:, None]
@@ -52,7 +54,9 @@ def by_width() -> None:
     for width in (1, 2, 4, 8):
         model = simulated(np.full(15, width))
         target = Target(model, UniformPrior().bind(model.feature_names))
-        seconds = best_seconds(lambda target=target: Enumeration().run(target, RunOptions(progress=False)))
+        seconds = best_seconds(
+            lambda target=target: Enumeration().run(target, RunOptions(progress=False))
+        )
         print(f"{width:>12} {walked(model, np.arange(15)):>18.2f} {seconds:>19.3f}", flush=True)
 
 

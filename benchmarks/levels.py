@@ -2,8 +2,10 @@
 
 python benchmarks/levels.py                     all of it, small
 python benchmarks/levels.py size --sets 400     how often tests of effects and of baselines reject
-python benchmarks/levels.py discovery --sets 60 simulated worlds whose outcome is shifted in each environment
-python benchmarks/levels.py real                real sets: which level holds, with shared and with automatic baselines
+python benchmarks/levels.py discovery --sets 60 simulated worlds whose outcome is shifted in each
+    environment
+python benchmarks/levels.py real                real sets: which level holds, with shared and with
+    automatic baselines
 python benchmarks/levels.py noise               columns of noise that are selected, and why
 """
 
@@ -32,7 +34,9 @@ from invariance.simulation.structural import StructuralModel
 
 FAMILIES = ("linear_gaussian", "logistic", "poisson", "piecewise_exponential")
 EFFECTS = np.array([0.6, -0.5, 0.4])
-BASELINES, SHIFT, LEVEL = 0.5, 0.7, 0.05
+BASELINES = 0.5
+SHIFT = 0.7
+LEVEL = 0.05
 DIFFERENT = 0.3  # share of themselves by which slopes differ
 
 
@@ -47,10 +51,16 @@ class Cell(NamedTuple):
     n: int
 
     def draw(self, seed: int, spread: float, different: float) -> MultiEnvironmentData:
-        """spread : standard deviation of baselines; different : share of themselves by which slopes differ"""
-        rng = np.random.default_rng([seed, self.n_environments, self.n, FAMILIES.index(self.family)])
+        """spread : standard deviation of baselines; different : share of themselves by which slopes
+        differ"""
+        rng = np.random.default_rng(
+            [seed, self.n_environments, self.n, FAMILIES.index(self.family)]
+        )
         site = np.repeat(np.arange(self.n_environments), self.n)
-        X = rng.normal(size=(len(site), 3)) + SHIFT * rng.normal(size=(self.n_environments, 3))[site]
+        X = (
+            rng.normal(size=(len(site), 3))
+            + SHIFT * rng.normal(size=(self.n_environments, 3))[site]
+        )
         slopes = EFFECTS * (1.0 + different * rng.normal(size=(self.n_environments, 3)))
         eta = (X * slopes[site]).sum(axis=1) + spread * rng.normal(size=self.n_environments)[site]
         y, event, _ = outcome(self.family, eta, rng)
@@ -58,8 +68,8 @@ class Cell(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """At 5%, exactly: effects at their own level; baselines, and by the exact F test; effects that differ, and what the
-    full level makes of them without shifted baselines"""
+    """At 5%, exactly: effects at their own level; baselines, and by the exact F test; effects that
+    differ, and what the full level makes of them without shifted baselines"""
 
     effects: bool
     baselines: bool
@@ -70,7 +80,8 @@ class Rejected(NamedTuple):
 
 def rejected(cell: Cell, seed: int) -> Rejected | None:
     """None where an environment has one outcome only"""
-    every, strict = np.ones((1, 3), dtype=bool), Tolerance.strict(LEVEL)
+    every = np.ones((1, 3), dtype=bool)
+    strict = Tolerance.strict(LEVEL)
     family = as_family(cell.family)
     kind = getattr(family, "kind", "number")
     try:
@@ -78,7 +89,11 @@ def rejected(cell: Cell, seed: int) -> Rejected | None:
             warnings.simplefilter("ignore")
             models = [
                 family.bind(cell.draw(seed, spread, different))
-                for spread, different in ((BASELINES, 0.0), (BASELINES, DIFFERENT), (0.0, DIFFERENT))
+                for spread, different in (
+                    (BASELINES, 0.0),
+                    (BASELINES, DIFFERENT),
+                    (0.0, DIFFERENT),
+                )
             ]
             same, apart = (effects_model(model) for model in models[:2])
             baselines = baseline_of(models[0], every[0], "y", None)
@@ -101,7 +116,9 @@ def _p_of_mean(model: object, masks: np.ndarray, tolerance: Tolerance) -> float:
 
 def _f_of_baselines(data: MultiEnvironmentData) -> float:
     """By refits to the rows"""
-    E, n, site = data.n_environments, data.n_rows, data.environment_index
+    E = data.n_environments
+    n = data.n_rows
+    site = data.environment_index
     designs = np.ones((n, 1)), site[:, None] == np.arange(E)
     squares = []
     for intercepts in designs:
@@ -113,7 +130,8 @@ def _f_of_baselines(data: MultiEnvironmentData) -> float:
 
 def size(sets: int, jobs: int, families: list[str]) -> None:
     print(
-        f"\nSize and power at {LEVEL:g}: three effects that are the same, baselines N(0, {BASELINES:g}²); effects that "
+        f"\nSize and power at {LEVEL:g}: three effects that are the same, baselines N(0, "
+        f"{BASELINES:g}²); effects that "
         f"differ by {DIFFERENT:.0%}; {sets} data sets a cell"
     )
     columns = (
@@ -128,12 +146,20 @@ def size(sets: int, jobs: int, families: list[str]) -> None:
     )
     with ProcessPoolExecutor(jobs) as pool:
         table(
-            columns, (_size_row(pool, Cell(*cell), sets) for cell in product(families, (3, 5, 10, 20), (20, 50, 200)))
+            columns,
+            (
+                _size_row(pool, Cell(*cell), sets)
+                for cell in product(families, (3, 5, 10, 20), (20, 50, 200))
+            ),
         )
 
 
 def _size_row(pool: ProcessPoolExecutor, cell: Cell, sets: int) -> tuple[str, ...]:
-    found = [one for one in pool.map(partial(rejected, cell), range(sets), chunksize=8) if one is not None]
+    found = [
+        one
+        for one in pool.map(partial(rejected, cell), range(sets), chunksize=8)
+        if one is not None
+    ]
     shares = np.mean(np.array(found, dtype=float).reshape(-1, len(Rejected._fields)), axis=0)
     told = [f"{share:.3f}" for share in shares]
     told[2] = told[2] if cell.family == FAMILIES[0] else "–"
@@ -146,7 +172,8 @@ WORLDS = {"flat": flat, "p10": p10}
 
 
 class World(NamedTuple):
-    """shift : standard deviation of the outcome's intercepts; means_only : environments move children's means alone"""
+    """shift : standard deviation of the outcome's intercepts; means_only : environments move
+    children's means alone"""
 
     name: str
     n_environments: int
@@ -162,7 +189,8 @@ class World(NamedTuple):
         model = replace(model, intercepts=intercepts)
         if self.means_only:
             coefficients, variances = (
-                np.broadcast_to(each[:1], each.shape) for each in (model.coefficients, model.variances)
+                np.broadcast_to(each[:1], each.shape)
+                for each in (model.coefficients, model.variances)
             )
             model = replace(model, coefficients=coefficients.copy(), variances=variances.copy())
         return model.sample(self.n, rng)
@@ -180,16 +208,33 @@ def found(world: World, baseline: str, seed: int) -> Found:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = BIP(baseline=baseline, progress=False).fit(data)
-    truth, chosen = data.truth, model.support_
+    truth = data.truth
+    chosen = model.support_
     return Found(
-        bool((chosen == truth).all()), int((chosen & ~truth).sum()), int((truth & ~chosen).sum()), model.decision_.level
+        bool((chosen == truth).all()),
+        int((chosen & ~truth).sum()),
+        int((truth & ~chosen).sum()),
+        model.decision_.level,
     )
 
 
 def discovery(sets: int, jobs: int) -> None:
-    print(f"\nExactly the causes are selected / false features / full level holds; {sets} data sets a cell")
-    columns = ("world", "E", "rows each", "outcome's intercepts", "baseline=shared", "baseline=auto")
-    worlds = [World(name, e, n, shift) for name, e, n, shift in product(WORLDS, (5, 10), (50, 200), (0.0, 1.0))]
+    print(
+        f"\nExactly the causes are selected / false features / full level holds; {sets} data sets "
+        "a cell"
+    )
+    columns = (
+        "world",
+        "E",
+        "rows each",
+        "outcome's intercepts",
+        "baseline=shared",
+        "baseline=auto",
+    )
+    worlds = [
+        World(name, e, n, shift)
+        for name, e, n, shift in product(WORLDS, (5, 10), (50, 200), (0.0, 1.0))
+    ]
     worlds += [World("flat", 8, 200, shift, True) for shift in (0.0, 1.0)]
     with ProcessPoolExecutor(jobs) as pool:
         table(columns, (_discovery_row(pool, world, sets) for world in worlds))
@@ -199,8 +244,11 @@ def _discovery_row(pool: ProcessPoolExecutor, world: World, sets: int) -> tuple[
     told = []
     for baseline in ("shared", "auto"):
         each = list(pool.map(partial(found, world, baseline), range(sets), chunksize=4))
-        exact, false = np.mean([one.exact for one in each]), np.mean([one.false for one in each])
-        told.append(f"{exact:.2f} / {false:.2f} / {np.mean([one.level == 'full' for one in each]):.2f}")
+        exact = np.mean([one.exact for one in each])
+        false = np.mean([one.false for one in each])
+        told.append(
+            f"{exact:.2f} / {false:.2f} / {np.mean([one.level == 'full' for one in each]):.2f}"
+        )
     name = f"{world.name}, children's means alone move" if world.means_only else world.name
     return name, str(world.n_environments), str(world.n), f"N(0, {world.shift:g}²)", *told
 
@@ -221,13 +269,22 @@ def noise_selected(n_features: int, seed: int) -> tuple[int, str]:
 
 
 def noise(sets: int, jobs: int) -> None:
-    print(f"\nColumns of noise selected, a column; six sites with baselines N(0, 1); {sets} data sets a cell")
+    print(
+        f"\nColumns of noise selected, a column; six sites with baselines N(0, 1); {sets} data "
+        "sets a cell"
+    )
     with ProcessPoolExecutor(jobs) as pool:
         rows = []
         for n_features in (3, 8):
             each = list(pool.map(partial(noise_selected, n_features), range(sets), chunksize=4))
             share = np.mean([count for count, _ in each]) / n_features
-            rows.append((str(n_features), f"{share:.4f}", f"{np.mean([level == 'effects' for _, level in each]):.2f}"))
+            rows.append(
+                (
+                    str(n_features),
+                    f"{share:.4f}",
+                    f"{np.mean([level == 'effects' for _, level in each]):.2f}",
+                )
+            )
         table(("columns", "selected, a column", "effects level"), rows)
 
 
@@ -257,21 +314,33 @@ def _real_rows() -> Iterator[tuple[str, ...]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for baseline in ("shared", "auto"):
-                model = BIP(one.family, baseline=baseline, random_state=0, progress=False).fit(one.data)
-                told.append(f"{model.decision_.level}: {', '.join(model.selected_features_) or '∅'}")
+                model = BIP(one.family, baseline=baseline, random_state=0, progress=False).fit(
+                    one.data
+                )
+                told.append(
+                    f"{model.decision_.level}: {', '.join(model.selected_features_) or '∅'}"
+                )
             decision = model.decision_
-            baselines, effects = decision.baseline, decision.heterogeneity
-        of_baselines = "–" if baselines is None else f"{baselines.p_value:.2g}, {baselines.sd:.2g} {baselines.unit}"
+            baselines = decision.baseline
+            effects = decision.heterogeneity
+        of_baselines = (
+            "–"
+            if baselines is None
+            else f"{baselines.p_value:.2g}, {baselines.sd:.2g} {baselines.unit}"
+        )
         yield (
             name,
             *told,
             of_baselines,
-            f"{effects.p_exact:.2g}, {effects.difference:.0%} [{effects.low:.0%}, {effects.high:.0%}]",
+            f"{effects.p_exact:.2g}, {effects.difference:.0%} [{effects.low:.0%}, "
+            f"{effects.high:.0%}]",
         )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", nargs="?", choices=("size", "discovery", "real", "noise"))
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)

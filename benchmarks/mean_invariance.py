@@ -1,12 +1,15 @@
-"""What must be the same, the distribution or the mean: rejection of the truth at 5%, exact discovery, and speed.
+"""What must be the same, the distribution or the mean: rejection of the truth at 5%, exact
+discovery, and speed.
 
-python benchmarks/mean_invariance.py                 the tables of docs/how-to/noise.md, one process, some minutes
+python benchmarks/mean_invariance.py                 the tables of docs/how-to/noise.md, one
+    process, some minutes
 python benchmarks/mean_invariance.py --sets 50       a quick look
 python benchmarks/mean_invariance.py --speed         only how many subsets a second are scored
 
-Tables are Markdown: "rejected" is the share of data sets in which the p-value of log Λ of the true subset is below
-0.05, "found" the share in which the true subset is the mode of the posterior under the uniform prior. A share of k data
-sets has a standard error of at most 1/(2√k), and one near 0.05 of 1/(4.6√k).
+Tables are Markdown: "rejected" is the share of data sets in which the p-value of log Λ of the true
+subset is below 0.05, "found" the share in which the true subset is the mode of the posterior under
+the uniform prior. A share of k data sets has a standard error of at most 1/(2√k), and one near 0.05
+of 1/(4.6√k).
 """
 
 from __future__ import annotations
@@ -58,16 +61,25 @@ NOISES: dict[str, Callable[[np.random.Generator, Floats, int], Floats]] = {
 }
 
 
-def simulated(noise: str, n: int, n_environments: int, rng: np.random.Generator) -> MultiEnvironmentData:
-    """The outcome follows x0 and x1, whose means shift; x2 and x3 follow it, differently in each environment; x4 and x5
-    have nothing to do with it. Where small environments are noisier, every other one has three times the rows."""
-    X, y, labels = [], [], []
+def simulated(
+    noise: str, n: int, n_environments: int, rng: np.random.Generator
+) -> MultiEnvironmentData:
+    """The outcome follows x0 and x1, whose means shift; x2 and x3 follow it, differently in each
+    environment; x4 and x5 have nothing to do with it. Where small environments are noisier, every
+    other one has three times the rows."""
+    X = []
+    y = []
+    labels = []
     coefficients = rng.choice([-1.0, 1.0], 2) * rng.uniform(0.5, 1.5, 2)
     for e in range(n_environments):
         rows = 3 * n if noise == "small environments noisier" and e % 2 == 0 else n
         x = rng.normal(size=(rows, 6)) + rng.normal(size=6)
         y.append(x[:, :2] @ coefficients + NOISES[noise](rng, x[:, 0], e))
-        x[:, 2:4] = y[-1][:, None] * rng.uniform(-1.0, 1.5, 2) + rng.normal(size=(rows, 2)) + rng.normal(size=2)
+        x[:, 2:4] = (
+            y[-1][:, None] * rng.uniform(-1.0, 1.5, 2)
+            + rng.normal(size=(rows, 2))
+            + rng.normal(size=2)
+        )
         X.append(x)
         labels.append(np.full(rows, e))
     return MultiEnvironmentData.from_arrays(np.vstack(X), np.concatenate(y), np.concatenate(labels))
@@ -87,18 +99,25 @@ def cell(noise: str, n: int, n_environments: int, sets: int) -> Floats:
     for seed in range(sets):
         rng = np.random.default_rng([seed, n, n_environments, list(NOISES).index(noise)])
         moments = Moments.from_data(simulated(noise, n, n_environments, rng))
-        counted += [judged(LinearGaussian(invariance=kind).bind(moments)) for kind in ("distribution", "mean")]
+        counted += [
+            judged(LinearGaussian(invariance=kind).bind(moments))
+            for kind in ("distribution", "mean")
+        ]
     return counted / sets
 
 
 def calibration(sets: int, numbers: list[int], rows: list[int]) -> None:
     for n in rows:
         print(f"\nn_e = {n}, {sets} data sets a cell: rejected / found\n")
-        print(f"| noise | {' | '.join(f'E = {k}, distribution | E = {k}, mean' for k in numbers)} |")
+        print(
+            f"| noise | {' | '.join(f'E = {k}, distribution | E = {k}, mean' for k in numbers)} |"
+        )
         print("|---|" + "---|" * 2 * len(numbers))
         for noise in NOISES:
             shares = [share for k in numbers for share in cell(noise, n, k, sets)]
-            print(f"| {noise} | {' | '.join(f'{a:.3f} / {b:.3f}' for a, b in shares)} |", flush=True)
+            print(
+                f"| {noise} | {' | '.join(f'{a:.3f} / {b:.3f}' for a, b in shares)} |", flush=True
+            )
 
 
 def of_features(p: int) -> MultiEnvironmentData:
@@ -106,7 +125,12 @@ def of_features(p: int) -> MultiEnvironmentData:
     rng = np.random.default_rng(0)
     environment = np.repeat(range(5), 200)
     X = rng.normal(size=(1000, p)) + rng.normal(size=(5, p))[environment]
-    y = X[:, 0] - X[:, 2] + 0.5 * X[:, 3] + rng.uniform(0.5, 2.0, 5)[environment] * rng.normal(size=1000)
+    y = (
+        X[:, 0]
+        - X[:, 2]
+        + 0.5 * X[:, 3]
+        + rng.uniform(0.5, 2.0, 5)[environment] * rng.normal(size=1000)
+    )
     X[:, 5] = rng.normal(size=5)[environment] * y + rng.normal(size=1000)
     return MultiEnvironmentData.from_arrays(X, y, environment)
 
@@ -118,24 +142,35 @@ def speed() -> None:
     for kind in ("distribution", "mean"):
 
         def all_blocks(kind=kind) -> None:
-            walk = LinearGaussian(invariance=kind).bind(data).subset_walk(np.arange(15), np.empty(0, np.int64))
+            walk = (
+                LinearGaussian(invariance=kind)
+                .bind(data)
+                .subset_walk(np.arange(15), np.empty(0, np.int64))
+            )
             for block in range(1 << (15 - walk.n_low)):
                 high = walk.n_low + np.flatnonzero(block >> np.arange(15 - walk.n_low) & 1)
                 walk.dense(high, np.ones(16, bool))
 
-        print(f"  {kind:14} {(1 << 15) / least_processor_time(all_blocks) / 1e3:>10,.0f}", flush=True)
+        print(
+            f"  {kind:14} {(1 << 15) / least_processor_time(all_blocks) / 1e3:>10,.0f}", flush=True
+        )
     print('\nSeconds of BIP(LinearGaussian(invariance="mean")).fit, one thread and all cores:')
     for p in (15, 18, 21):
         table = of_features(p)
         taken = [
-            seconds(lambda jobs=jobs, table=table: BIP(LinearGaussian(invariance="mean"), n_jobs=jobs).fit(table))
+            seconds(
+                lambda jobs=jobs, table=table: BIP(
+                    LinearGaussian(invariance="mean"), n_jobs=jobs
+                ).fit(table)
+            )
             for jobs in (1, -1)
         ]
         print(f"  p = {p}: {taken[0]:.1f} {taken[1]:.1f}", flush=True)
 
 
 def least_processor_time(work: Callable[[], None], repeats: int = 9) -> float:
-    """Seconds, after one call that is not counted: what others do on the machine counts less than by the clock"""
+    """Seconds, after one call that is not counted: what others do on the machine counts less than
+    by the clock"""
     times = []
     for _ in range(repeats + 1):
         started = time.process_time()
@@ -145,10 +180,14 @@ def least_processor_time(work: Callable[[], None], repeats: int = 9) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=int, default=500, help="data sets a cell")
     parser.add_argument("--environments", type=int, nargs="+", default=[2, 5, 10])
-    parser.add_argument("--rows", type=int, nargs="+", default=[50, 200], help="rows an environment")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[50, 200], help="rows an environment"
+    )
     parser.add_argument("--speed", action="store_true", help="only the speed")
     given = parser.parse_args()
     header("What must be the same: the distribution, or the mean")

@@ -1,15 +1,18 @@
-"""When do environments that are left out show that all features fail, for classes, counts and times? Calibrates the
-gate of `predict_with="auto"`, by what predictions do in fresh environments of simulated worlds.
+"""When do environments that are left out show that all features fail, for classes, counts and
+times? Calibrates the gate of `predict_with="auto"`, by what predictions do in fresh environments of
+simulated worlds.
 
-Strong interventions: children of the outcome change sign, move, or both. Natural shift: intercepts, all coefficients by
-15%, a hidden cause, or only the features' means differ. Between: slopes of the children move but keep their sign on
-average. Printed is the mean log ratio of deviances in fresh environments: after strong interventions that of the rule
-over the selected features' (the gate should open: about 0), else over that of all features (it should stay closed:
-about 0). Beside the rule stand others that were tried: 23 statistics with 6 to 8 thresholds each, on draws 0-23 of E =
-2-12 with all rows and a quarter of them, before any real data were looked at. Draws from 1000 on, as below, decided
-nothing: they are the check.
+Strong interventions: children of the outcome change sign, move, or both. Natural shift: intercepts,
+all coefficients by 15%, a hidden cause, or only the features' means differ. Between: slopes of the
+children move but keep their sign on average. Printed is the mean log ratio of deviances in fresh
+environments: after strong interventions that of the rule over the selected features' (the gate
+should open: about 0), else over that of all features (it should stay closed: about 0). Beside the
+rule stand others that were tried: 23 statistics with 6 to 8 thresholds each, on draws 0-23 of E =
+2-12 with all rows and a quarter of them, before any real data were looked at. Draws from 1000 on,
+as below, decided nothing: they are the check.
 
-python benchmarks/prediction_gate.py --sets 24 --jobs 2 --first 1000 --environments 3 6 10 --rows 0.5
+python benchmarks/prediction_gate.py --sets 24 --jobs 2 --first 1000 --environments 3 6 10 --rows
+    0.5
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from invariance.models.registry import as_family
 from invariance.prediction.choice import gate
 from invariance.prediction.everything import mean_deviance, regression_on, without
 
-FRESH, FRESH_ROWS = 8, 400
+FRESH = 8
+FRESH_ROWS = 400
 # {kind of outcome: family, rows of an environment}
 KINDS = {
     "half": ("logistic", 400),
@@ -57,13 +61,20 @@ class Cell(NamedTuple):
 
 
 def draw(cell: Cell, seed: int) -> tuple[MultiEnvironmentData, MultiEnvironmentData]:
-    """Rows to fit, and those of fresh environments: three causes and four children of the outcome."""
+    """Rows to fit, and those of fresh environments: three causes and four children of the
+    outcome."""
     rng = np.random.default_rng([seed, zlib.crc32(repr(cell[:3]).encode())])
-    world, fitted = cell.world, cell.n_environments
+    world = cell.world
+    fitted = cell.n_environments
     n = fitted + FRESH
-    site = np.repeat(np.arange(n), [int(cell.rows * KINDS[cell.kind][1])] * fitted + [FRESH_ROWS] * FRESH)
-    effects, slopes = np.tile(EFFECTS, (n, 1)), np.tile(rng.uniform(0.5, 1.5, 4), (n, 1))
-    intercepts, moved, noise = np.zeros(n), np.zeros((n, 4)), np.ones((n, 4))
+    site = np.repeat(
+        np.arange(n), [int(cell.rows * KINDS[cell.kind][1])] * fitted + [FRESH_ROWS] * FRESH
+    )
+    effects = np.tile(EFFECTS, (n, 1))
+    slopes = np.tile(rng.uniform(0.5, 1.5, 4), (n, 1))
+    intercepts = np.zeros(n)
+    moved = np.zeros((n, 4))
+    noise = np.ones((n, 4))
     if world == "flat":
         hit = (rng.random((n, 4)) < 0.6) & (np.arange(n) > 0)[:, None]
         slopes = slopes * np.where(hit, rng.uniform(-1.0, 1.5, (n, 4)), 1.0)
@@ -75,16 +86,21 @@ def draw(cell: Cell, seed: int) -> tuple[MultiEnvironmentData, MultiEnvironmentD
         moved = 3.0 * rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.6)
     elif world in ("turns", "jitter"):
         slopes = slopes + rng.normal(size=(n, 4))
-        effects = 1.6 * effects * (1.0 + 0.1 * rng.normal(size=(n, 3))) if world == "jitter" else effects
+        effects = (
+            1.6 * effects * (1.0 + 0.1 * rng.normal(size=(n, 3))) if world == "jitter" else effects
+        )
     elif world == "mild":
-        effects, slopes = 0.8 * effects, slopes + 0.3 * rng.normal(size=(n, 4))
+        effects = 0.8 * effects
+        slopes = slopes + 0.3 * rng.normal(size=(n, 4))
     elif world == "weak":
-        effects, slopes = np.tile(effects_with(0.08), (n, 1)), rng.uniform(0.1, 1.0, (n, 4))
+        effects = np.tile(effects_with(0.08), (n, 1))
+        slopes = rng.uniform(0.1, 1.0, (n, 4))
     elif world == "intercepts":
         intercepts = 0.5 * rng.normal(size=n)
     elif world == "drift":
         effects = effects * (1.0 + 0.15 * rng.normal(size=(n, 3)))
-        slopes, intercepts = slopes * (1.0 + 0.15 * rng.normal(size=(n, 4))), 0.3 * rng.normal(size=n)
+        slopes = slopes * (1.0 + 0.15 * rng.normal(size=(n, 4)))
+        intercepts = 0.3 * rng.normal(size=n)
     causes = rng.normal(size=(len(site), 3)) + SHIFT * rng.normal(size=(n, 3))[site]
     hidden = (rng.normal(size=len(site)) + SHIFT * rng.normal(size=n)[site]) * (world == "hidden")
     causes[:, 2] += 0.7 * hidden
@@ -93,17 +109,24 @@ def draw(cell: Cell, seed: int) -> tuple[MultiEnvironmentData, MultiEnvironmentD
         eta = eta + 2.0 * np.log(rng.gamma(2.0, 0.5, len(eta)))
     family = {"scattered": "poisson"}.get(cell.kind, KINDS[cell.kind][0])
     y, event, followed = outcome(family, eta - 3.8 * (cell.kind == "rare"), rng)
-    children = moved[site] + slopes[site] * followed[:, None] + noise[site] * rng.normal(size=(len(site), 4))
+    children = (
+        moved[site]
+        + slopes[site] * followed[:, None]
+        + noise[site] * rng.normal(size=(len(site), 4))
+    )
 
     def part(rows: np.ndarray) -> MultiEnvironmentData:
         X = np.column_stack([causes, children])[rows]
-        return MultiEnvironmentData.from_arrays(X, y[rows], site[rows], event=None if event is None else event[rows])
+        return MultiEnvironmentData.from_arrays(
+            X, y[rows], site[rows], event=None if event is None else event[rows]
+        )
 
     return part(site < fitted), part(site >= fitted)
 
 
 def deviances(cell: Cell, seed: int) -> np.ndarray:
-    """(3, E + FRESH) of all features, the selected ones and a constant, in environments left out and in fresh ones"""
+    """(3, E + FRESH) of all features, the selected ones and a constant, in environments left out
+    and in fresh ones"""
     data, fresh = draw(cell, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,14 +134,19 @@ def deviances(cell: Cell, seed: int) -> np.ndarray:
         family = as_family(KINDS[cell.kind][0])
         found = []
         for names in (data.feature_names, model.selected_features_, ()):
-            left = [regression_on(family, without(data, label), names) for label in data.environments]
+            left = [
+                regression_on(family, without(data, label), names) for label in data.environments
+            ]
             own = [mean_deviance(fit, data, data.rows(e)) for e, fit in enumerate(left)]
             whole = regression_on(family, data, names)
-            found.append([*own, *(mean_deviance(whole, fresh, fresh.rows(e)) for e in range(FRESH))])
+            found.append(
+                [*own, *(mean_deviance(whole, fresh, fresh.rows(e)) for e in range(FRESH))]
+            )
     return np.array(found)
 
 
-# Of deviances (sets, E) of all features, of the selected ones and of a constant, the logarithm of a ratio (sets,)
+# Of deviances (sets, E) of all features, of the selected ones and of a constant, the logarithm of a
+# ratio (sets,)
 Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -139,9 +167,10 @@ TRIED: dict[str, tuple[Statistic, float]] = {
 
 
 def costs(cell: Cell, found: np.ndarray, tried: str = "rule") -> tuple[float, float, float]:
-    """Share of data sets (sets, 3, E + FRESH) in which the gate is open; mean log ratios of the rule's deviance in
-    fresh environments to that of the selected features, and of all"""
-    n, predicts = cell.n_environments, kind_of(as_family(KINDS[cell.kind][0]))
+    """Share of data sets (sets, 3, E + FRESH) in which the gate is open; mean log ratios of the
+    rule's deviance in fresh environments to that of the selected features, and of all"""
+    n = cell.n_environments
+    predicts = kind_of(as_family(KINDS[cell.kind][0]))
     if tried == "rule":
         ends = [gate(a / c, b / c, predicts) for a, b, c in found[:, :, :n]]
         is_open = np.array([ratio > threshold for ratio, threshold in ends])
@@ -153,7 +182,9 @@ def costs(cell: Cell, found: np.ndarray, tried: str = "rule") -> tuple[float, fl
     return float(is_open.mean()), float((rule - selected).mean()), float((rule - everything).mean())
 
 
-def report(results: dict[Cell, np.ndarray], environments: Sequence[int], kinds: Sequence[str]) -> None:
+def report(
+    results: dict[Cell, np.ndarray], environments: Sequence[int], kinds: Sequence[str]
+) -> None:
     print(f"\n{'':18}" + "".join(f"{f'E = {n}: strong between natural':>32}" for n in environments))
     for name in ("rule", *TRIED):
         line = f"{name:18}"
@@ -170,17 +201,23 @@ def report(results: dict[Cell, np.ndarray], environments: Sequence[int], kinds: 
             for world in worlds:
                 (cell,) = [c for c in results if c[:3] == (world, kind, n)]
                 is_open, to_selected, to_all = costs(cell, results[cell])
-                line += f"  {world} {is_open:.2f} {to_selected if group == 'strong' else to_all:+.2f}"
+                line += (
+                    f"  {world} {is_open:.2f} {to_selected if group == 'strong' else to_all:+.2f}"
+                )
         print(line)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=int, default=24)
     parser.add_argument("--first", type=int, default=0, help="seed of the first data set")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--environments", type=int, nargs="+", default=[3, 5, 8])
-    parser.add_argument("--rows", type=float, default=1.0, help="factor of the rows of an environment")
+    parser.add_argument(
+        "--rows", type=float, default=1.0, help="factor of the rows of an environment"
+    )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     given = parser.parse_args()
     header("The gate of predictions")
@@ -190,7 +227,9 @@ def main() -> None:
             for world in group:
                 cell = Cell(world, kind, n, given.rows)
                 seeds = range(given.first, given.first + given.sets)
-                results[cell] = np.array(list(pool.map(partial(deviances, cell), seeds, chunksize=4)))
+                results[cell] = np.array(
+                    list(pool.map(partial(deviances, cell), seeds, chunksize=4))
+                )
     report(results, given.environments, given.kinds)
 
 

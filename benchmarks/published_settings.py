@@ -1,6 +1,7 @@
 """What becomes of two methods of the paper's comparison in their published form.
 
-python benchmarks/published_settings.py     EILLS on raw data (p=10), the Lasso screen on raw features (p=450); a minute
+python benchmarks/published_settings.py     EILLS on raw data (p=10), the Lasso screen on raw
+    features (p=450); a minute
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ def data_set(preset, n_environments: int, n: int, seed: int):
 
 
 def eills(sets: int = 80) -> None:
-    print(f"\nexact discovery of EILLS, p=10, n = 50, 200, 500, {3 * sets} data sets a line\n  E   centred   raw")
+    print(
+        f"\nexact discovery of EILLS, p=10, n = 50, 200, 500, {3 * sets} data sets a line\n  E   "
+        "centred   raw"
+    )
     for n_environments in (5, 10, 20):
         found = {True: 0, False: 0}
         for n in (50, 200, 500):
@@ -35,7 +39,9 @@ def eills(sets: int = 80) -> None:
 
 
 def screens(sets: int = 12) -> None:
-    print(f"\nshare of {sets} data sets whose true features all pass the Lasso screen, p=450, n=200")
+    print(
+        f"\nshare of {sets} data sets whose true features all pass the Lasso screen, p=450, n=200"
+    )
     print("  E   standardised   raw")
     for n_environments in (5, 20, 40):
         kept = {True: 0, False: 0}
@@ -44,7 +50,9 @@ def screens(sets: int = 12) -> None:
             for standardize in kept:
                 screening = LassoScreen(standardize=standardize, n_jobs=2).screen(data)
                 kept[standardize] += bool(screening.kept[data.truth].all())
-        print(f"{n_environments:>3} {kept[True] / sets:>14.2f} {kept[False] / sets:>5.2f}", flush=True)
+        print(
+            f"{n_environments:>3} {kept[True] / sets:>14.2f} {kept[False] / sets:>5.2f}", flush=True
+        )
 
 
 if __name__ == "__main__":

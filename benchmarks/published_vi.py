@@ -1,10 +1,15 @@
-"""Why published BIP-VI misses the truth where exact inference finds it: readings of its settings, gradients, starts.
+"""Why published BIP-VI misses the truth where exact inference finds it: readings of its settings,
+gradients, starts.
 
-python benchmarks/published_vi.py                       10 features, 36 data sets a number of environments, minutes
-python benchmarks/published_vi.py --sets 324 --jobs 16 --results DIR        as in docs/results/variational.md
-python benchmarks/published_vi.py --features 450 --sets 60 --jobs 16 --results DIR      gradients with 450 features
+python benchmarks/published_vi.py                       10 features, 36 data sets a number of
+    environments, minutes
+python benchmarks/published_vi.py --sets 324 --jobs 16 --results DIR        as in
+    docs/results/variational.md
+python benchmarks/published_vi.py --features 450 --sets 60 --jobs 16 --results DIR      gradients
+    with 450 features
 
-With --results it goes on where it stopped. The ascent is a plain one in NumPy, written apart from the package's.
+With --results it goes on where it stopped. The ascent is a plain one in NumPy, written apart from
+the package's.
 """
 
 from __future__ import annotations
@@ -32,9 +37,12 @@ from invariance.inference.mean_field import FreeSpace
 from invariance.simulation import p10
 from replication.simulators import p450
 
-Score = Callable[[np.ndarray], np.ndarray]  # log Λ (B, D) of draws (B, D, p), NaN outside the support
+Score = Callable[
+    [np.ndarray], np.ndarray
+]  # log Λ (B, D) of draws (B, D, p), NaN outside the support
 
-ROWS, STRENGTHS = (50, 200, 500), (1 / 2, 2 / 3, 5 / 6, 1.0)
+ROWS = (50, 200, 500)
+STRENGTHS = (1 / 2, 2 / 3, 5 / 6, 1.0)
 ENVIRONMENTS = {10: (3, 5, 10), 450: (10, 20)}
 REPEATS = 200  # of a gradient, for its variance
 
@@ -43,14 +51,19 @@ REPEATS = 200  # of a gradient, for its variance
 class Settings:
     """The published ones, unless said otherwise.
 
-    likelihood, kl : what divides that part of the objective: "N" all rows, "n" rows per environment, "1" nothing
-    rate, base : factor of all learning rates, and the lowest one; momentum : cycled between 0.8 and 0.9 as in CyclicLR
-    draws, together : per iteration, and of these coupled: 2 is U2G (which is DisARM), more ARMS, 0 none, which is
-        REINFORCE with the mean of the others as baseline; exact : the gradient of all 2**p subsets
+    likelihood, kl : what divides that part of the objective: "N" all rows, "n" rows per
+        environment, "1" nothing
+    rate, base : factor of all learning rates, and the lowest one; momentum : cycled between 0.8 and
+        0.9 as in CyclicLR
+    draws, together : per iteration, and of these coupled: 2 is U2G (which is DisARM), more ARMS, 0
+        none, which is REINFORCE with the mean of the others as baseline; exact : the gradient of
+        all 2**p subsets
     analytic : how often the KL term's gradient is the exact one
-    starts : inclusion probabilities, "regression" (0.9 on what is significant in regression on all, 0.1 elsewhere),
-        "random" or "searched" (0.9 on the most probable subset, 0.01 elsewhere); the best training ELBO wins
-    annealed : the likelihood's weight rises from 0 to 1 in the first half; last : the last iterate, not the best one
+    starts : inclusion probabilities, "regression" (0.9 on what is significant in regression on all,
+        0.1 elsewhere), "random" or "searched" (0.9 on the most probable subset, 0.01 elsewhere);
+        the best training ELBO wins
+    annealed : the likelihood's weight rises from 0 to 1 in the first half; last : the last iterate,
+        not the best one
     """
 
     likelihood: str = "N"
@@ -108,8 +121,11 @@ GRADIENTS = {
 }
 
 
-def drawn(q: np.ndarray, settings: Settings, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draws (B, G, K, p), coupled along K, and the correlation (B, p) of two of them, from probabilities q (B, p).
+def drawn(
+    q: np.ndarray, settings: Settings, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws (B, G, K, p), coupled along K, and the correlation (B, p) of two of them, from
+    probabilities q (B, p).
 
     A Dirichlet copula couples them (Dimitriev & Zhou 2021); with two it is u and 1 − u.
     """
@@ -130,10 +146,16 @@ def drawn(q: np.ndarray, settings: Settings, rng: np.random.Generator) -> tuple[
 
 
 def gradient(
-    phi: np.ndarray, score: Score, floor: np.ndarray, settings: Settings, kl: np.ndarray, rng: np.random.Generator
+    phi: np.ndarray,
+    score: Score,
+    floor: np.ndarray,
+    settings: Settings,
+    kl: np.ndarray,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates (B, p) of ∇ E_q[log Λ + kl·(−log q)] and (B,) of E_q[log Λ]; floor (B, 1): value of draws outside the
-    support, below all seen, changed in place; kl (B, 1): weight of what is part of the draws."""
+    """Estimates (B, p) of ∇ E_q[log Λ + kl·(−log q)] and (B,) of E_q[log Λ]; floor (B, 1): value of
+    draws outside the support, below all seen, changed in place; kl (B, 1): weight of what is part
+    of the draws."""
     q = expit(phi)
     draws, correlation = drawn(q, settings, rng)
     values = score(draws.reshape(len(q), -1, q.shape[1]))
@@ -150,7 +172,9 @@ def gradient(
     return pairs / (draws.shape[1] * (draws.shape[2] - 1)) / (1.0 - correlation), mean
 
 
-def exact_gradient(phi: np.ndarray, subsets: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def exact_gradient(
+    phi: np.ndarray, subsets: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """As `gradient`, from all subsets (2**p, p) and their values (B, 2**p)."""
     weights = softmax(phi @ subsets.T, axis=1)
     mean = (weights * values).sum(axis=1, keepdims=True)
@@ -164,8 +188,8 @@ def entropy(phi: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ascended:
-    """phi (B, p) that was chosen; elbo (B,): its objective by draws; decided (B,): first iteration at which no feature
-    is between 0.01 and 0.99, T where there is none"""
+    """phi (B, p) that was chosen; elbo (B,): its objective by draws; decided (B,): first iteration
+    at which no feature is between 0.01 and 0.99, T where there is none"""
 
     phi: np.ndarray
     elbo: np.ndarray
@@ -180,10 +204,15 @@ def ascend(
     rng: np.random.Generator,
     table: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Ascended:
-    """From inclusion probabilities (B, p); divisors (B, 1); table: subsets and values, for exact gradients"""
-    phi, velocity = logit(start), np.zeros_like(start)
-    best, best_elbo, decided = phi.copy(), np.full(len(phi), -np.inf), np.full(len(phi), settings.iterations)
-    weight, kl = 1.0 / divisors[settings.likelihood], 1.0 / divisors[settings.kl]
+    """From inclusion probabilities (B, p); divisors (B, 1); table: subsets and values, for exact
+    gradients"""
+    phi = logit(start)
+    velocity = np.zeros_like(start)
+    best = phi.copy()
+    best_elbo = np.full(len(phi), -np.inf)
+    decided = np.full(len(phi), settings.iterations)
+    weight = 1.0 / divisors[settings.likelihood]
+    kl = 1.0 / divisors[settings.kl]
     floor = -divisors["N"]
     for t in range(settings.iterations):
         height = 1.0 - abs(t % 1000 / 500 - 1.0)
@@ -200,7 +229,11 @@ def ascend(
         decided = np.where((q * (1.0 - q) < 0.0099).all(axis=1), np.minimum(decided, t), decided)
         step = part * weight * slope - analytic * kl * phi * q * (1.0 - q)
         velocity = (0.9 - 0.1 * height if settings.momentum else 0.0) * velocity + step
-        phi = np.clip(phi + settings.rate * (settings.base + (10.0 - settings.base) * height) * velocity, -500, 500)
+        phi = np.clip(
+            phi + settings.rate * (settings.base + (10.0 - settings.base) * height) * velocity,
+            -500,
+            500,
+        )
     return Ascended(best, best_elbo, decided)
 
 
@@ -217,7 +250,9 @@ def target_of(data) -> Target:
     return Target(model, UniformPrior(20).bind(data.feature_names, model.largest_size))
 
 
-def starting(start: float | str, data, mode: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+def starting(
+    start: float | str, data, mode: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
     """(p,) inclusion probabilities"""
     if start == "random":
         return rng.random(data.n_features)
@@ -240,23 +275,38 @@ def by_package(engine: Variational, target: Target, truth: np.ndarray) -> bool:
 def few_features(n_environments: int, number: int) -> dict[str, dict[str, list]]:
     """{row: {figure: one for each data set}} with ten features, all subsets in a table"""
     sets = data_sets(10, n_environments, number)
-    targets, truths = [target_of(data) for data in sets], np.array([data.truth for data in sets])
+    targets = [target_of(data) for data in sets]
+    truths = np.array([data.truth for data in sets])
     spaces = [FreeSpace(target) for target in targets]
-    subsets, values = spaces[0].table_draws, np.array([space.table for space in spaces])
-    values = np.where(np.isfinite(values), values, -1.0 * np.array([[data.n_rows] for data in sets]))
+    subsets = spaces[0].table_draws
+    values = np.array([space.table for space in spaces])
+    values = np.where(
+        np.isfinite(values), values, -1.0 * np.array([[data.n_rows] for data in sets])
+    )
     modes = subsets[values.argmax(axis=1)]
     rows = {"exact inference": {"exact": (modes == truths).all(axis=1).tolist()}}
-    for name, engine in (("package, published settings", Variational.simulation()), ("package", Variational())):
-        rows[name] = {"exact": [by_package(engine, *one) for one in zip(targets, truths, strict=True)]}
+    for name, engine in (
+        ("package, published settings", Variational.simulation()),
+        ("package", Variational()),
+    ):
+        rows[name] = {
+            "exact": [by_package(engine, *one) for one in zip(targets, truths, strict=True)]
+        }
     for i, (name, settings) in enumerate((READINGS | GRADIENTS).items()):
         rng = np.random.default_rng([n_environments, number, i])
-        starts = [[starting(s, *one, rng) for one in zip(sets, modes, strict=True)] for s in settings.starts]
+        starts = [
+            [starting(s, *one, rng) for one in zip(sets, modes, strict=True)]
+            for s in settings.starts
+        ]
         n = len(starts)
         rows_of = np.array([[data.n_rows] for data in sets] * n, dtype=float)
         divisors = {"N": rows_of, "n": rows_of / n_environments, "1": np.ones_like(rows_of)}
-        tiled, powers = np.tile(values, (n, 1)), 1 << np.arange(10)
+        tiled = np.tile(values, (n, 1))
+        powers = 1 << np.arange(10)
 
-        def score(draws: np.ndarray, tiled: np.ndarray = tiled, powers: np.ndarray = powers) -> np.ndarray:
+        def score(
+            draws: np.ndarray, tiled: np.ndarray = tiled, powers: np.ndarray = powers
+        ) -> np.ndarray:
             return np.take_along_axis(tiled, draws @ powers, axis=1)
 
         began = time.process_time()
@@ -277,26 +327,38 @@ def few_features(n_environments: int, number: int) -> dict[str, dict[str, list]]
     return rows
 
 
-def variances(settings: Settings, start: np.ndarray, score: Score, n_rows: np.ndarray) -> dict[str, list[float]]:
-    """Of the gradient of the objective ÷N, summed over features, at each start (B, p) and after 50 steps by U2G."""
-    moved = ascend(Settings(iterations=50, last=True), start, score, {"N": n_rows}, np.random.default_rng(0)).phi
-    rng, none, found = np.random.default_rng(1), np.zeros((len(start), 1)), {}
+def variances(
+    settings: Settings, start: np.ndarray, score: Score, n_rows: np.ndarray
+) -> dict[str, list[float]]:
+    """Of the gradient of the objective ÷N, summed over features, at each start (B, p) and after 50
+    steps by U2G."""
+    moved = ascend(
+        Settings(iterations=50, last=True), start, score, {"N": n_rows}, np.random.default_rng(0)
+    ).phi
+    rng = np.random.default_rng(1)
+    none = np.zeros((len(start), 1))
+    found = {}
     for name, phi in (("variance", logit(start)), ("later", moved)):
         floor = -n_rows
         for _ in range(REPEATS):  # so that the lowest value seen is about the same for all
             gradient(phi, score, floor, settings, none, rng)
-        slopes = [gradient(phi, score, floor, settings, none, rng)[0] / n_rows for _ in range(REPEATS)]
+        slopes = [
+            gradient(phi, score, floor, settings, none, rng)[0] / n_rows for _ in range(REPEATS)
+        ]
         found[name] = np.var(slopes, axis=0).sum(axis=1).tolist()
     return found
 
 
 def many_features(n_environments: int, number: int) -> dict[str, dict[str, list]]:
-    """As `few_features` for the gradients, with 450 features and the uninformative start (σ₀ = 0.04)"""
+    """As `few_features` for the gradients, with 450 features and the uninformative start (σ₀ =
+    0.04)"""
     (data,) = data_sets(450, n_environments, number)
-    space, n_rows = FreeSpace(target_of(data)), np.array([[float(data.n_rows)]])
+    space = FreeSpace(target_of(data))
+    n_rows = np.array([[float(data.n_rows)]])
     rows = {}
     for name, settings in GRADIENTS.items():
-        rng, start = np.random.default_rng([n_environments, number]), np.full((1, 450), 0.04)
+        rng = np.random.default_rng([n_environments, number])
+        start = np.full((1, 450), 0.04)
         scorer = space.scorer(1 << 17, searching=True)
 
         def score(draws: np.ndarray, scorer=scorer) -> np.ndarray:
@@ -308,18 +370,27 @@ def many_features(n_environments: int, number: int) -> dict[str, dict[str, list]
         chosen = found.phi[0] > 0.0
         elbo = found.elbo * data.n_rows
         seconds = time.process_time() - began
-        rows[name] = {"exact": [bool((chosen == data.truth).all())], "elbo": elbo.tolist(), "seconds": [seconds]}
+        rows[name] = {
+            "exact": [bool((chosen == data.truth).all())],
+            "elbo": elbo.tolist(),
+            "seconds": [seconds],
+        }
         rows[name] |= variance
     return rows
 
 
-def counted(n_features: int, task: tuple[int, int]) -> tuple[tuple[int, int], dict[str, dict[str, list]]]:
+def counted(
+    n_features: int, task: tuple[int, int]
+) -> tuple[tuple[int, int], dict[str, dict[str, list]]]:
     warnings.simplefilter("ignore")
     return task, (few_features if n_features == 10 else many_features)(*task)
 
 
-def counted_all(n_features: int, repeats: int, jobs: int, folder: Path | None) -> dict[int, dict[str, dict[str, list]]]:
-    """{environments: {row: {figure: one for each data set}}}; what is in the folder is not counted again."""
+def counted_all(
+    n_features: int, repeats: int, jobs: int, folder: Path | None
+) -> dict[int, dict[str, dict[str, list]]]:
+    """{environments: {row: {figure: one for each data set}}}; what is in the folder is not counted
+    again."""
     tasks = [(e, number) for number in range(repeats) for e in ENVIRONMENTS[n_features]]
     done = {}
     file = (
@@ -356,10 +427,12 @@ def readings(found: dict[int, dict[str, dict[str, list]]]) -> None:
     middle = found[5]
     best = np.max([row["elbo"] for row in middle.values() if "elbo" in row], axis=0)
     print(
-        f"\nExact discovery, p = 10, n = 50, 200, 500, {len(best)} data sets a column. At E = 5 besides: how often the"
+        f"\nExact discovery, p = 10, n = 50, 200, 500, {len(best)} data sets a column. At E = 5 "
+        "besides: how often the"
     )
     print(
-        "result is the posterior's mode; median nats of its ELBO below the best of all rows; median iteration at which"
+        "result is the posterior's mode; median nats of its ELBO below the best of all rows; "
+        "median iteration at which"
     )
     print("every feature is above 0.99 or below 0.01 for the first time")
     rows = []
@@ -367,15 +440,31 @@ def readings(found: dict[int, dict[str, dict[str, list]]]) -> None:
         row = middle[name]
         below = f"{np.median(best - row['elbo']):.1f}" if "elbo" in row else ""
         decided = f"{np.median(row['decided']):.0f}" if "decided" in row else ""
-        rows.append([name, *(share(one, name) for one in found.values()), share(middle, name, "mode"), below, decided])
-    table(["settings", *(f"E={e}" for e in found), "mode (E=5)", "ELBO below", "decided after"], rows)
+        rows.append(
+            [
+                name,
+                *(share(one, name) for one in found.values()),
+                share(middle, name, "mode"),
+                below,
+                decided,
+            ]
+        )
+    table(
+        ["settings", *(f"E={e}" for e in found), "mode (E=5)", "ELBO below", "decided after"], rows
+    )
 
 
 def gradients(found: dict[int, dict[str, dict[str, list]]], n_features: int) -> None:
     n = len(next(iter(next(iter(found.values())).values()))["exact"])
     start = "σ₀ = 0.4 and 0.5" if n_features == 10 else "σ₀ = 0.04"
-    print(f"\nGradients of 40 draws an iteration, p = {n_features}, {start}, {n} data sets a column: exact discovery;")
-    print("medians of ELBO less U2G's, of variance beside U2G's at the start and after 50 iterations, of seconds")
+    print(
+        f"\nGradients of 40 draws an iteration, p = {n_features}, {start}, {n} data sets a "
+        "column: exact discovery;"
+    )
+    print(
+        "medians of ELBO less U2G's, of variance beside U2G's at the start and after 50 "
+        "iterations, of seconds"
+    )
     rows = []
     for name in GRADIENTS:
         pairs = [(one[name], one["U2G (DisARM)"]) for one in found.values()]
@@ -384,17 +473,25 @@ def gradients(found: dict[int, dict[str, dict[str, list]]], n_features: int) -> 
         for figure in ("variance", "later"):
             ratios = np.concatenate([np.divide(own[figure], other[figure]) for own, other in pairs])
             cells.append(f"{np.nanmedian(ratios):.2f}")
-        rows.append([*cells, f"{np.median(np.concatenate([own['seconds'] for own, _ in pairs])):.2f}"])
+        rows.append(
+            [*cells, f"{np.median(np.concatenate([own['seconds'] for own, _ in pairs])):.2f}"]
+        )
     environments = [f"E={e}" for e in found]
-    table(["gradient", *environments, "ELBO", "variance, start", "variance, later", "seconds"], rows)
+    table(
+        ["gradient", *environments, "ELBO", "variance, start", "variance, later", "seconds"], rows
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--features", type=int, default=10, choices=(10, 450))
     parser.add_argument("--sets", type=int, default=36, help="data sets a number of environments")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--results", type=Path, help="folder in which results are kept, to go on from")
+    parser.add_argument(
+        "--results", type=Path, help="folder in which results are kept, to go on from"
+    )
     given = parser.parse_args()
     header("Published BIP-VI")
     each = len(ROWS) * len(STRENGTHS) if given.features == 10 else 1

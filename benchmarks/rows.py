@@ -1,10 +1,13 @@
-"""Rows that stay where they are: what moments of files cost beside reading the files, in time and memory, and how exact
-they are.
+"""Rows that stay where they are: what moments of files cost beside reading the files, in time and
+memory, and how exact they are.
 
-python benchmarks/rows.py                       all (some minutes; files of 0.5 GB in a temporary folder)
-python benchmarks/rows.py --parts time memory   some of time, threads, again, memory, files, digits, dask, billion
+python benchmarks/rows.py                       all (some minutes; files of 0.5 GB in a temporary
+    folder)
+python benchmarks/rows.py --parts time memory   some of time, threads, again, memory, files, digits,
+    dask, billion
 
-Times are ratios of one run: processor time of one thread to that of decoding the same columns batch by batch.
+Times are ratios of one run: processor time of one thread to that of decoding the same columns batch
+by batch.
 """
 
 from __future__ import annotations
@@ -32,17 +35,24 @@ from invariance.moments.second_pass import SecondPass
 
 # Features: rows. About 0.5 GB each.
 SIZES = {20: 3_000_000, 200: 300_000, 1000: 60_000}
-N_SITES, ROW_GROUPS, REPEATS = 10, 24, 3
+N_SITES = 10
+ROW_GROUPS = 24
+REPEATS = 3
 PARTS = ("time", "threads", "again", "memory", "files", "digits", "dask", "billion")
 
 
 def write(path: Path, p: int, n: int, row_groups: int = ROW_GROUPS, seed: int = 0) -> Path:
     """A table of p features, an outcome and a site"""
-    rng, sites = np.random.default_rng(seed), np.array([f"site {k}" for k in range(N_SITES)])
-    per_group, writer = n // row_groups, None
+    rng = np.random.default_rng(seed)
+    sites = np.array([f"site {k}" for k in range(N_SITES)])
+    per_group = n // row_groups
+    writer = None
     for _ in range(row_groups):
         columns = {f"x{j}": rng.normal(size=per_group) for j in range(p)}
-        columns |= {"y": rng.normal(size=per_group), "site": sites[rng.integers(0, N_SITES, per_group)]}
+        columns |= {
+            "y": rng.normal(size=per_group),
+            "site": sites[rng.integers(0, N_SITES, per_group)],
+        }
         table = pa.table(columns)
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table, row_group_size=per_group)
@@ -53,7 +63,9 @@ def write(path: Path, p: int, n: int, row_groups: int = ROW_GROUPS, seed: int = 
 
 def decode(path: Path) -> int:
     """The same batches, and nothing done with them."""
-    with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=["site"]) as file:
+    with pq.ParquetFile(
+        path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=["site"]
+    ) as file:
         names = len(file.schema_arrow.names)
         size = max(1 << 10, min(1 << 16, (1 << 22) // names))
         return sum(batch.num_rows for batch in file.iter_batches(size, use_threads=False))
@@ -83,10 +95,13 @@ def times(folder: Path) -> dict[int, float]:
         path = write(folder / f"{p}.parquet", p, n)
         moments(path)
         with threadpool_limits(1):
-            plain, ours = least(time.process_time, [lambda path=path: decode(path), lambda path=path: moments(path)])
+            plain, ours = least(
+                time.process_time, [lambda path=path: decode(path), lambda path=path: moments(path)]
+            )
         rates[p] = ours / (n * (p + 1))
         print(
-            f"{p:>4} {n:>9,} {plain:>12.2f} {1e9 * plain / (n * (p + 1)):>13.1f} {ours / plain:>11.2f}",
+            f"{p:>4} {n:>9,} {plain:>12.2f} {1e9 * plain / (n * (p + 1)):>13.1f} "
+            f"{ours / plain:>11.2f}",
             flush=True,
         )
     return rates
@@ -97,13 +112,22 @@ def threads(folder: Path) -> None:
     for p, n in SIZES.items():
         path = write(folder / f"threads {p}.parquet", p, n)
         moments(path, 2)
-        one, two = least(time.perf_counter, [lambda path=path: moments(path, 1), lambda path=path: moments(path, 2)])
-        same = all(np.array_equal(moments(path, 1).scatter, moments(path, jobs).scatter) for jobs in (2, 3))
-        print(f"p = {p:>4}: {one:.2f} s, {two:.2f} s, ratio {two / one:.2f}; bits equal for 1, 2 and 3: {same}")
+        one, two = least(
+            time.perf_counter,
+            [lambda path=path: moments(path, 1), lambda path=path: moments(path, 2)],
+        )
+        same = all(
+            np.array_equal(moments(path, 1).scatter, moments(path, jobs).scatter) for jobs in (2, 3)
+        )
+        print(
+            f"p = {p:>4}: {one:.2f} s, {two:.2f} s, ratio {two / one:.2f}; bits equal for 1, 2 "
+            f"and 3: {same}"
+        )
 
 
 def again(folder: Path) -> None:
-    """Fourth powers in a sample of rows, factors and rows to keep: what a fit to moments with `rows=` reads them for"""
+    """Fourth powers in a sample of rows, factors and rows to keep: what a fit to moments with
+    `rows=` reads them for"""
     path = write(folder / "again.parquet", 20, SIZES[20])
     known = moments(path)
 
@@ -115,7 +139,10 @@ def again(folder: Path) -> None:
         one, two = least(time.process_time, [lambda: moments(path), lambda: second(1)])
     first, later = least(time.perf_counter, [lambda: moments(path, 2), lambda: second(2)])
     print(f"one thread, processor time: {one:.1f} s and {two:.1f} s, ratio {two / one:.1f}")
-    print(f"two threads, wall clock: {first:.1f} s and {later:.1f} s, ratio {later / first:.1f}", flush=True)
+    print(
+        f"two threads, wall clock: {first:.1f} s and {later:.1f} s, ratio {later / first:.1f}",
+        flush=True,
+    )
 
 
 # A process begins with the peak of the one that starts it: that is forgotten first.
@@ -138,13 +165,22 @@ print(before, megabytes("VmHWM"))
 
 def memory(folder: Path) -> None:
     print("\nPeak memory above the imports (MB)")
-    for p, n, groups in ((20, 1_000_000, 8), (20, 3_000_000, 24), (20, 6_000_000, 48), (20, 3_000_000, 1)):
+    for p, n, groups in (
+        (20, 1_000_000, 8),
+        (20, 3_000_000, 24),
+        (20, 6_000_000, 48),
+        (20, 3_000_000, 1),
+    ):
         path = write(folder / f"memory {n} {groups}.parquet", p, n, groups)
         moments(path)  # so that nothing is compiled there
-        said = subprocess.run([sys.executable, "-c", _PEAK, path], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [sys.executable, "-c", _PEAK, path], capture_output=True, text=True, check=True
+        ).stdout
         before, peak = map(float, said.split())
         print(
-            f"p = {p}, {n:>9,} rows in {groups:>2} row groups: {peak - before:.0f} (imports {before:.0f})", flush=True
+            f"p = {p}, {n:>9,} rows in {groups:>2} row groups: {peak - before:.0f} (imports "
+            f"{before:.0f})",
+            flush=True,
         )
         path.unlink()
 
@@ -157,21 +193,32 @@ def files(folder: Path) -> None:
     for k in range(600):
         pq.write_table(table.slice(1000 * k, 1000), small / f"{k}.parquet")
     one, many = least(time.process_time, [lambda: moments(whole), lambda: moments(small)])
-    print(f"\n600 files of 1,000 rows beside one of 600,000, processor time: ratio {many / one:.2f}")
+    print(
+        f"\n600 files of 1,000 rows beside one of 600,000, processor time: ratio {many / one:.2f}"
+    )
 
 
 def exact_scatter(X: np.ndarray) -> np.ndarray:
     """In rational numbers"""
     columns = [[Fraction(float(value)) for value in column] for column in X.T]
     centred = [[value - sum(column) / len(column) for value in column] for column in columns]
-    return np.array([[float(sum(a * b for a, b in zip(u, v, strict=True))) for v in centred] for u in centred])
+    return np.array(
+        [[float(sum(a * b for a, b in zip(u, v, strict=True))) for v in centred] for u in centred]
+    )
 
 
 def digits() -> None:
-    print("\nLargest error of a scatter, relative to the roots of its diagonal, against rational numbers")
-    rng, n = np.random.default_rng(1), 900
+    print(
+        "\nLargest error of a scatter, relative to the roots of its diagonal, against rational "
+        "numbers"
+    )
+    rng = np.random.default_rng(1)
+    n = 900
     site = rng.integers(0, 3, n)
-    tables = {name: rng.normal(size=(n, 3)) for name in ("means at 1e9", "sites 1e9 apart", "outlying first row")}
+    tables = {
+        name: rng.normal(size=(n, 3))
+        for name in ("means at 1e9", "sites 1e9 apart", "outlying first row")
+    }
     tables["means at 1e9"] += 1e9
     tables["sites 1e9 apart"] += 1e9 * site[:, None]
     tables["outlying first row"][0] = 1e9
@@ -191,8 +238,15 @@ def digits() -> None:
             errors = []
             for found in (one.moments("c"), many.moments("c")):
                 order = [*(found.environments.index(e) for e in range(3)), 3]
-                errors.append(np.abs((found.scatter[order] - exact) / roots[:, :, None] / roots[:, None, :]).max())
-            print(f"{name:>20}, batches of {rows:>3}: {errors[0]:.1e} added, {errors[1]:.1e} merged", flush=True)
+                errors.append(
+                    np.abs(
+                        (found.scatter[order] - exact) / roots[:, :, None] / roots[:, None, :]
+                    ).max()
+                )
+            print(
+                f"{name:>20}, batches of {rows:>3}: {errors[0]:.1e} added, {errors[1]:.1e} merged",
+                flush=True,
+            )
 
 
 def dask(folder: Path) -> None:
@@ -200,22 +254,29 @@ def dask(folder: Path) -> None:
     for p in (20, 200):
         found = on_dask(write(folder / f"dask {p}.parquet", p, SIZES[p]), p)
         print(
-            f"p = {p:>3}: {found['local_s']:.2f} s, {found['dask_s']:.2f} s, ratio {found['ratio']:.2f}; bits equal: "
+            f"p = {p:>3}: {found['local_s']:.2f} s, {found['dask_s']:.2f} s, ratio "
+            f"{found['ratio']:.2f}; bits equal: "
             f"{found['same_bits']}",
             flush=True,
         )
 
 
 def billion(rates: dict[int, float]) -> None:
-    print("\nA billion rows on paper, from the rates above; 100 machines share the files, and merge once")
+    print(
+        "\nA billion rows on paper, from the rates above; 100 machines share the files, and merge "
+        "once"
+    )
     for p, rate in rates.items():
         hours = 1e9 * (p + 1) * rate / 3600
-        print(f"p = {p:>4}: {hours:.2f} core hours; one machine of 8 cores {60 * hours / 8:.1f} minutes, 100 of them "
+        print(f"p = {p:>4}: {hours:.2f} core hours; one machine of 8 cores {60 * hours / 8:.1f} "
+            "minutes, 100 of them "
               f"{3600 * hours / 800:.0f} s")  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parts = parser.parse_args().parts
     header("Rows that stay where they are")

@@ -1,7 +1,9 @@
 """BIP-VI: ours beside a plain PyTorch version with the same budget (T=2000, M=20), one thread each.
 
-python benchmarks/variational.py             speed (needs torch==2.13.0: pip install 'invariant-prediction[bench]')
-python benchmarks/variational.py --recovery  adds exact discovery at p=450, 20 data sets a cell (minutes)
+python benchmarks/variational.py             speed (needs torch==2.13.0: pip install
+    'invariant-prediction[bench]')
+python benchmarks/variational.py --recovery  adds exact discovery at p=450, 20 data sets a cell
+    (minutes)
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def data_set(preset, n_environments: int, n: int, seed: int):
 def ours(model: LinearGaussian, max_size: int | None, start: str) -> Variational:
     prior = UniformPrior(max_size).bind(model.feature_names)
     engine = Variational(starts=(start,), screen="lasso")
-    return engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
+    return engine.run(
+        Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False)
+    )
 
 
 def against_torch() -> None:
@@ -42,20 +46,29 @@ def against_torch() -> None:
     except ImportError:
         sys.exit("this comparison needs PyTorch: pip install 'invariant-prediction[bench]'")
     torch.set_num_threads(1)
-    print(f"\nT=2000, M=20, one thread\n{'p':>4} {'n':>5} {'E':>3} {'starts':>7} {'torch':>8} {'ours':>8} {'ratio':>7}")
+    print(
+        f"\nT=2000, M=20, one thread\n{'p':>4} {'n':>5} {'E':>3} {'starts':>7} {'torch':>8} "
+        f"{'ours':>8} {'ratio':>7}"
+    )
     for preset, n, n_environments, max_size in ((p10, 200, 5, 10), (p450, 200, 5, 20)):
         data = data_set(preset, n_environments, n, 1)
         model = LinearGaussian().bind(data)
         p = data.n_features
         kept = LassoScreen(k=10).screen(data).kept
-        starts = [np.full(p, min(0.9 * max_size / p, 0.4)), np.where(kept, 0.5, min(0.1, 1 / max(p - 10, 1)))]
+        starts = [
+            np.full(p, min(0.9 * max_size / p, 0.4)),
+            np.where(kept, 0.5, min(0.1, 1 / max(p - 10, 1))),
+        ]
         twin = TorchVI(model.moments, max_size)
         twin.run(starts[0], 0, iterations=5)
         for start in BOTH:
             ours(model, max_size, start)
         theirs = sum(seconds(partial(twin.run, start, 0)) for start in starts)
         mine = sum(median_seconds(partial(ours, model, max_size, start), 3) for start in BOTH)
-        print(f"{p:>4} {n:>5} {n_environments:>3} {2:>7} {theirs:>7.2f}s {mine:>7.3f}s {theirs / mine:>6.0f}×")
+        print(
+            f"{p:>4} {n:>5} {n_environments:>3} {2:>7} {theirs:>7.2f}s {mine:>7.3f}s "
+            f"{theirs / mine:>6.0f}×"
+        )
 
 
 def cost_table() -> None:
@@ -74,7 +87,10 @@ def cost_table() -> None:
                     model = LinearGaussian().bind(data)
                     prior = UniformPrior().bind(model.feature_names)
                     engine = Variational(starts=BOTH)
-                    engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
+                    engine.run(
+                        Target(model, prior),
+                        RunOptions(rng=np.random.default_rng(0), progress=False),
+                    )
 
                 times.append(median_seconds(run, 3))
             figures.append(np.median(times))
@@ -83,7 +99,10 @@ def cost_table() -> None:
 
 def recovery() -> None:
     print("\nexact discovery at p=450, n=200, max_size=20, 20 data sets a cell")
-    engines = {f"both starts, screen={name}": Variational(starts=BOTH, screen=name) for name in ("search", "lasso")}
+    engines = {
+        f"both starts, screen={name}": Variational(starts=BOTH, screen=name)
+        for name in ("search", "lasso")
+    }
     engines["all three starts"] = Variational()
     for n_environments in (20, 40):
         found = dict.fromkeys(engines, 0)
@@ -95,7 +114,11 @@ def recovery() -> None:
                 options = RunOptions(n_jobs=2, rng=np.random.default_rng(seed), progress=False)
                 posterior = engine.run(Target(model, prior), options)
                 found[name] += bool((posterior.mode_mask == data.truth).all())
-        print(f"  E={n_environments:<3} " + "  ".join(f"{name}: {n / 20:.2f}" for name, n in found.items()), flush=True)
+        print(
+            f"  E={n_environments:<3} "
+            + "  ".join(f"{name}: {n / 20:.2f}" for name, n in found.items()),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

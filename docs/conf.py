@@ -64,7 +64,9 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
-html_sidebars = {"**": ["sections"]}  # all sections, that of the page open; the theme has them for some pages only
+html_sidebars = {
+    "**": ["sections"]
+}  # all sections, that of the page open; the theme has them for some pages only
 html_theme_options = {
     "show_prev_next": False,
     "navbar_center": [],

@@ -1,4 +1,5 @@
-"""Where the posterior goes when one of the theorem's assumptions fails (the paper's relaxations, simulated)."""
+"""Where the posterior goes when one of the theorem's assumptions fails (the paper's relaxations,
+simulated)."""
 
 from __future__ import annotations
 
@@ -34,14 +35,16 @@ from .simulators import example_1, theory
 
 CASES = {
     "none": "every assumption holds",
-    "invariance": "each environment multiplies the outcome's coefficients by its own Normal(1, 0.5²)",
+    "invariance": "each environment multiplies the outcome's coefficients by its own Normal(1, "
+    "0.5²)",
     "uniqueness": "two subsets are invariant (the paper's example 1 with two environments)",
     "prior": "the prior holds only subsets smaller than the truth",
     "model": "the outcome also holds 0.5 times the square of a cause, and the model is linear",
 }
 _COLORS = (BLACK, BLUE, GREEN, VERMILION, PURPLE)
 TIE = 1e-9  # subsets whose μ̄ is this close to the smallest are all minimisers
-JITTER, CURVE = 0.5, 0.5
+JITTER = 0.5
+CURVE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +74,10 @@ class Assumptions(Study):
         return grid(case=self.cases)
 
     def replicate(self, cell: Cell, number: int) -> list[Row]:
-        """One row per n: n; truth and nearest (posterior of z* and of all minimisers of μ̄); mu_truth; mu_nearest;
-        gap (to the next larger μ̄)."""
-        case, rng = cell["case"], self.rng(cell, number)
+        """One row per n: n; truth and nearest (posterior of z* and of all minimisers of μ̄);
+        mu_truth; mu_nearest; gap (to the next larger μ̄)."""
+        case = cell["case"]
+        rng = self.rng(cell, number)
         model = example_1(2) if case == "uniqueness" else theory(5, 1.0, rng, true_features=(2, 3))
         if case == "invariance":
             coefficients = model.coefficients.copy()
@@ -85,7 +89,8 @@ class Assumptions(Study):
         most = int(model.truth.sum()) - 1 if case == "prior" else None
         allowed = UniformPrior(max_size=most).bind(model.n_features).log_prob(masks) > -np.inf
         values = np.where(allowed, discrepancy(*curved(model, cause, curve), masks), np.inf)
-        nearest, at_truth = values < values.min() + TIE, (masks == model.truth).all(axis=1)
+        nearest = values < values.min() + TIE
+        at_truth = (masks == model.truth).all(axis=1)
         rows = []
         for n in self.sizes:
             data = model.sample(n, self.rng(cell, number, n))
@@ -96,7 +101,9 @@ class Assumptions(Study):
                     "n": n,
                     "truth": float(weights[at_truth].sum()),
                     "nearest": float(weights[nearest].sum()),
-                    "mu_truth": float(values[at_truth][0]) if allowed[at_truth].all() else float("nan"),
+                    "mu_truth": float(values[at_truth][0])
+                    if allowed[at_truth].all()
+                    else float("nan"),
                     "mu_nearest": float(values.min()),
                     "gap": float(values[~nearest].min() - values.min()),
                 }
@@ -104,8 +111,9 @@ class Assumptions(Study):
         return rows
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
-        """One line per case and n: data sets; mean posterior of z* and of the minimisers, with its interval; share of
-        models whose minimiser is z* alone or with others; median μ̄ at the minimisers."""
+        """One line per case and n: data sets; mean posterior of z* and of the minimisers, with its
+        interval; share of models whose minimiser is z* alone or with others; median μ̄ at the
+        minimisers."""
         lines = []
         for case in self.cases:
             for n, rows in results[results["case"] == case].groupby("n"):
@@ -132,7 +140,9 @@ class Assumptions(Study):
 
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
         figure, axes = panels(1, 2, 8.0, 3.8, sharey=True)
-        for ax, column, label in zip(axes[0], ("truth", "nearest"), ("truth z*", "minimisers of μ̄"), strict=True):
+        for ax, column, label in zip(
+            axes[0], ("truth", "nearest"), ("truth z*", "minimisers of μ̄"), strict=True
+        ):
             for color, case in zip(_COLORS, self.cases, strict=False):
                 rows = results[results["case"] == case]
                 bands = [mean_band(rows.loc[rows["n"] == n, column], high=1.0) for n in self.sizes]
@@ -145,13 +155,16 @@ class Assumptions(Study):
         return [Picture("posterior", caption, figure)]
 
     def reading(self, results: pd.DataFrame) -> list[str]:
-        table, large = self.table(results), max(self.sizes)
+        table = self.table(results)
+        large = max(self.sizes)
         said = []
         for case in self.cases:
             line = table[(table["case"] == case) & (table["n"] == large)].iloc[0]
             said.append(
-                f"{case} ({CASES[case]}): with n={large} the mean posterior of z* is {line['truth']:.3f}, that of the "
-                f"minimisers of μ̄ {line['nearest']:.3f}; z* is one of them in {line['nearest_is_truth']:.0%} of "
+                f"{case} ({CASES[case]}): with n={large} the mean posterior of z* is "
+                f"{line['truth']:.3f}, that of the "
+                f"minimisers of μ̄ {line['nearest']:.3f}; z* is one of them in "
+                f"{line['nearest_is_truth']:.0%} of "
                 "the models."
             )
         return said
@@ -160,7 +173,8 @@ class Assumptions(Study):
 def curved(model: StructuralModel, cause: int, curve: float) -> tuple[Floats, Floats]:
     """Means (E, p+1) and factors of the covariances when curve · x² of one cause is added to y.
 
-    x² less its mean is 2m (x − m), plus a part of variance 2 Var(x)² that is uncorrelated with every Gaussian.
+    x² less its mean is 2m (x − m), plus a part of variance 2 Var(x)² that is uncorrelated with
+    every Gaussian.
     """
     means, factors = population(model)
     variance = (factors[:, cause] ** 2).sum(axis=1)
@@ -173,10 +187,14 @@ def curved(model: StructuralModel, cause: int, curve: float) -> tuple[Floats, Fl
 
 def posterior(data: MultiEnvironmentData, allowed: Any) -> Floats:
     """(2**p,) under a prior that is uniform over the allowed subsets"""
-    ratios = LinearGaussian().bind(Moments.from_data(data)).log_ratio_many(all_subsets(data.X.shape[1]))
+    ratios = (
+        LinearGaussian().bind(Moments.from_data(data)).log_ratio_many(all_subsets(data.X.shape[1]))
+    )
     weights = np.where(allowed, np.exp(ratios - ratios[allowed].max()), 0.0)
     return np.asarray(weights / weights.sum())
 
 
 def at_scale(name: str, scale: str, **changes: Any) -> Assumptions:
-    return Assumptions(**({"scale": scale, "replicates": 400 if scale == "paper" else 40} | changes))
+    return Assumptions(
+        **({"scale": scale, "replicates": 400 if scale == "paper" else 40} | changes)
+    )

@@ -1,6 +1,7 @@
 """Seconds per fit by n, E and p on one thread (the paper's wall-clock table).
 
-Seconds are of the processor, which on one thread are those of the clock on a machine without other work.
+Seconds are of the processor, which on one thread are those of the clock on a machine without other
+work.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from invariance.exceptions import EngineError
 from invariance.simulation import p10
 
 from .methods import METHODS, TimedScreening, fit_and_score
-from .runs import Cell, Picture, Row, Study, Table, check_methods, numbered_axis, panels, shared_legend
+from .runs import (
+    Cell,
+    Picture,
+    Row,
+    Study,
+    Table,
+    check_methods,
+    numbered_axis,
+    panels,
+    shared_legend,
+)
 from .simulators import p450
 
 _PRESETS = {10: p10, 450: p450}
@@ -42,9 +53,11 @@ POINTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cost(Study):
-    """Median seconds of the processor over strengths and replicates, at points (p, n, E) around (10, 200, 5).
+    """Median seconds of the processor over strengths and replicates, at points (p, n, E) around
+    (10, 200, 5).
 
-    With 450 features the methods that list subsets see ten screened features, and their seconds include the screening.
+    With 450 features the methods that list subsets see ten screened features, and their seconds
+    include the screening.
     """
 
     choice: ClassVar[frozenset[str]] = Study.choice | {"points", "strengths"}
@@ -82,12 +95,19 @@ class Cost(Study):
         ]
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
-        """One line per method and point: median and quartiles of the seconds, and the paper's median."""
-        published = {(name, *point): value for name in PAPER for point, value in zip(POINTS, PAPER[name], strict=True)}
+        """One line per method and point: median and quartiles of the seconds, and the paper's
+        median."""
+        published = {
+            (name, *point): value
+            for name in PAPER
+            for point, value in zip(POINTS, PAPER[name], strict=True)
+        }
         lines = []
         for name in self.methods:
             for p, n, n_environments in self.points:
-                chosen = results[(results["p"] == p) & (results["n"] == n) & (results["E"] == n_environments)]
+                chosen = results[
+                    (results["p"] == p) & (results["n"] == n) & (results["E"] == n_environments)
+                ]
                 seconds = chosen.loc[chosen["method"] == name, "seconds"]
                 low, median, high = np.quantile(seconds, (0.25, 0.5, 0.75))
                 lines.append(
@@ -113,7 +133,12 @@ class Cost(Study):
                 _rounded(seconds) if np.isnan(paper) else f"{_rounded(seconds)} ({paper:g})"
                 for seconds, paper in zip(chosen["seconds"], chosen["paper"], strict=True)
             ]
-        return [Table("Median seconds on one thread; in brackets the paper's, with eight threads", pd.DataFrame(wide))]
+        return [
+            Table(
+                "Median seconds on one thread; in brackets the paper's, with eight threads",
+                pd.DataFrame(wide),
+            )
+        ]
 
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
         table = self.table(results)
@@ -128,13 +153,20 @@ class Cost(Study):
                 style = METHODS[name]
                 marker = "s" if name == "BIP-VI" else "o"
                 ax.plot(
-                    rows[axis], rows["seconds"], color=style.color, marker=marker, markersize=4, label=_labelled(name)
+                    rows[axis],
+                    rows["seconds"],
+                    color=style.color,
+                    marker=marker,
+                    markersize=4,
+                    label=_labelled(name),
                 )
                 ax.plot(rows[axis], rows["paper"], color=style.color, linestyle=":", linewidth=1.2)
             numbered_axis(ax, sorted(set(chosen[axis])), label)
             ax.set_yscale("log")
         axes[0, 0].set_ylabel("median seconds per fit")
-        shared_legend(figure, axes[0, 0], 3, "solid: one thread here; dotted: the paper, eight threads")
+        shared_legend(
+            figure, axes[0, 0], 3, "solid: one thread here; dotted: the paper, eight threads"
+        )
         return [Picture("seconds", "Median seconds per fit with 10 features.", figure)]
 
     def reading(self, results: pd.DataFrame) -> list[str]:
@@ -143,21 +175,28 @@ class Cost(Study):
         for name in self.methods:
             rows = table[table["method"] == name]
             seconds = (
-                f"{_labelled(name)}: {_rounded(rows['seconds'].min())} to {_rounded(rows['seconds'].max())} seconds"
+                f"{_labelled(name)}: {_rounded(rows['seconds'].min())} to "
+                f"{_rounded(rows['seconds'].max())} seconds"
             )
             ratio = (rows["paper"] / rows["seconds"]).dropna()
             times = f"reports {ratio.min():.2g} to {ratio.max():.0f} times as much"
-            said.append(f"{seconds}; the paper, with eight threads, {times}." if len(ratio) else f"{seconds}.")
+            said.append(
+                f"{seconds}; the paper, with eight threads, {times}."
+                if len(ratio)
+                else f"{seconds}."
+            )
             failed = results.loc[results["method"] == name, "outcome"] == "failed"
             if failed.any():
-                said[-1] += f" No result in {failed.sum()} of {len(failed)} fits, whose seconds count."
+                said[-1] += (
+                    f" No result in {failed.sum()} of {len(failed)} fits, whose seconds count."
+                )
         return said
 
 
 def timed(name: str, data: MultiEnvironmentData, seed: int, shared: TimedScreening | None) -> Row:
-    """seconds: of the fit, with the screening where there is one; of BIP until the posterior is there, without the
-    verdict on it and the choice of a predictor, which the paper does not have; outcome: "posterior" of BIP, or as in
-    `fit_and_score`
+    """seconds: of the fit, with the screening where there is one; of BIP until the posterior is
+    there, without the verdict on it and the choice of a predictor, which the paper does not have;
+    outcome: "posterior" of BIP, or as in `fit_and_score`
     """
     model = METHODS[name].build(seed)
     inner = model.estimator if isinstance(model, Screened) else model
@@ -166,8 +205,10 @@ def timed(name: str, data: MultiEnvironmentData, seed: int, shared: TimedScreeni
         return {"seconds": row["seconds"], "outcome": row["outcome"]}
     before = 0.0
     if isinstance(model, Screened) and shared is not None:
-        data, before = data.narrowed(shared.screening.kept), shared.seconds
-    started, outcome = time.process_time(), "posterior"
+        data = data.narrowed(shared.screening.kept)
+        before = shared.seconds
+    started = time.process_time()
+    outcome = "posterior"
     try:
         settings = FitSettings.of(inner, np.random.default_rng(seed))
         settings.findings(settings.target(data), progress=False)
@@ -183,12 +224,15 @@ def _name_at(name: str, p: int) -> str:
 
 def _labelled(name: str) -> str:
     """The two configurations of BIP-VI, told apart."""
-    return {"BIP-VI": "BIP-VI (default engine)", "BIP-VI-two-starts": "BIP-VI (two starts)"}.get(name, name)
+    return {"BIP-VI": "BIP-VI (default engine)", "BIP-VI-two-starts": "BIP-VI (two starts)"}.get(
+        name, name
+    )
 
 
 @cache
 def _warm_up(methods: tuple[str, ...]) -> None:
-    """Load the compiled code of every method, which the first fit in a process would be charged for."""
+    """Load the compiled code of every method, which the first fit in a process would be charged
+    for."""
     rng = np.random.default_rng(0)
     data = p10(2, rng).sample(50, rng)
     for name in methods:

@@ -1,4 +1,5 @@
-"""What the gene study costs: seconds per target, and how many subsets each method searches (the paper's table)."""
+"""What the gene study costs: seconds per target, and how many subsets each method searches (the
+paper's table)."""
 
 from __future__ import annotations
 
@@ -53,8 +54,9 @@ class GenesCost(Genes):
         return super().replicate(cell, number)
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
-        """One line for each method, or setting with a fit of its own: mean seconds and standard error over targets and
-        seeds, the paper's, and the decimal logarithm of the number of subsets that are searched.
+        """One line for each method, or setting with a fit of its own: mean seconds and standard
+        error over targets and seeds, the paper's, and the decimal logarithm of the number of
+        subsets that are searched.
         """
         data = self.fitted(self.cells()[0], 0)
         lines = []
@@ -89,8 +91,10 @@ class GenesCost(Genes):
         ]
         n_targets = len(results[["panel", "target"]].drop_duplicates())
         title = (
-            f"Seconds, mean ± standard error over targets ({n_targets}) × seeds ({self.replicates}), one fold, on one "
-            "thread, with the screen where there is one; the paper's with 8 threads, 6,169 features, 1,479 deletions"
+            f"Seconds, mean ± standard error over targets ({n_targets}) × seeds "
+            f"({self.replicates}), one fold, on one "
+            "thread, with the screen where there is one; the paper's with 8 threads, 6,169 "
+            "features, 1,479 deletions"
         )
         return [Table(title, pd.DataFrame(lines))]
 
@@ -102,7 +106,8 @@ class GenesCost(Genes):
         said = ["A simulated network, not the yeast."] if self.data is None else []
         fewer, more = sorted(data.counts.tolist())
         said.append(
-            f"{data.n_features:,} features, {fewer} and {more} samples in the two environments, {self.iterations:,} "
+            f"{data.n_features:,} features, {fewer} and {more} samples in the two environments, "
+            f"{self.iterations:,} "
             f"iterations of BIP-VI over subsets of at most {published_max_size(data)} genes."
         )
         table = self.table(results).set_index("method")
@@ -110,13 +115,16 @@ class GenesCost(Genes):
         for name, what in ((SCREEN, "The screen"), ("BIP-VI", "BIP-VI")):
             if name in self.methods and slowest.notna().all():
                 here, there = table.loc[name, ["seconds", "paper"]] / slowest
-                said.append(f"{what}: {here:.2g} times the slowest screened method ({there:.2g} in the paper).")
+                said.append(
+                    f"{what}: {here:.2g} times the slowest screened method ({there:.2g} in the "
+                    "paper)."
+                )
         return [*said, *failures_in_words(results)]
 
 
 def candidate_sets(name: str, data: MultiEnvironmentData) -> int:
-    """How many subsets a method searches: those of the screened genes, those of the prior, or each gene by itself; 0
-    for the screen, which searches none.
+    """How many subsets a method searches: those of the screened genes, those of the prior, or each
+    gene by itself; 0 for the screen, which searches none.
     """
     if name == SCREEN:
         return 0
@@ -147,9 +155,12 @@ def _published(seconds: float, error: float) -> str:
 
 @cache
 def _warm_up(methods: tuple[str, ...], genes: int) -> None:
-    """Load the compiled code of every method, which the first fit in a process would be charged for."""
+    """Load the compiled code of every method, which the first fit in a process would be charged
+    for."""
     samples = knockouts(genes, 40, max(genes // 2, 1), pairs=0).data
-    training = Training(training_data(samples, samples.genes[0], np.full(len(samples.samples), True)), 0, 20)
+    training = Training(
+        training_data(samples, samples.genes[0], np.full(len(samples.samples), True)), 0, 20
+    )
     for name in methods:
         GENE_METHODS[name].answer(training)
 

@@ -1,8 +1,9 @@
-"""Edges of the gene study on interventions that no fit has seen: held-out deletions, and other laboratories'.
+"""Edges of the gene study on interventions that no fit has seen: held-out deletions, and other
+laboratories'.
 
-An edge is a pair (regulator, target). Edges of a method are ranked by its score, the mean over its fits, and the
-leading ones are compared with as many targets drawn at random for the same regulators: a method that only finds
-regulators with many targets has a ratio of 1.
+An edge is a pair (regulator, target). Edges of a method are ranked by its score, the mean over its
+fits, and the leading ones are compared with as many targets drawn at random for the same
+regulators: a method that only finds regulators with many targets has a ratio of 1.
 """
 
 from __future__ import annotations
@@ -25,11 +26,23 @@ from .knockouts import Deletions
 if TYPE_CHECKING:
     from .genes import Genes
 
-INDUCTION, KNOCKOUTS = "induction.npz", "knockouts_hu.npz"
+INDUCTION = "induction.npz"
+KNOCKOUTS = "knockouts_hu.npz"
 # A knock-out of Hu et al. has an effect below this p-value.
 LARGEST_P_VALUE = 0.05
 LEADING = (50, 100, 500)
-COLUMNS = ["checked on", "method", "top", "edges", "regulators", "precision", "chance", "ratio", "low", "high"]
+COLUMNS = [
+    "checked on",
+    "method",
+    "top",
+    "edges",
+    "regulators",
+    "precision",
+    "chance",
+    "ratio",
+    "low",
+    "high",
+]
 COLUMNS += ["signs", "signs_agree"]
 RESAMPLES = 1000
 _QUANTILES = (0.025, 0.975)
@@ -43,7 +56,8 @@ HeldOut = Mapping[tuple[int, int, str], bool]
 class Interventions:
     """What interventions on regulators did to genes.
 
-    effect : (R, d) change of each gene; known : (R, d) measured; moved : (R, d) an effect was called
+    effect : (R, d) change of each gene; known : (R, d) measured; moved : (R, d) an effect was
+        called
     sign : 1 if the intervention raises the regulator, -1 if it removes it
     """
 
@@ -57,9 +71,11 @@ class Interventions:
 
 
 def load_induction(folder: Path) -> Interventions:
-    """Induction of transcription factors (Hackett et al. 2020): an effect is a change that was called, and several
-    experiments of one factor are averaged."""
-    effect, induced, genes = _arrays(folder / INDUCTION, ("log2_shrunken_10_to_45_min", "induced", "genes"))
+    """Induction of transcription factors (Hackett et al. 2020): an effect is a change that was
+    called, and several experiments of one factor are averaged."""
+    effect, induced, genes = _arrays(
+        folder / INDUCTION, ("log2_shrunken_10_to_45_min", "induced", "genes")
+    )
     regulators = tuple(dict.fromkeys(induced.tolist()))
     known = np.zeros((len(regulators), len(genes)), dtype=bool)
     moved = known.copy()
@@ -68,9 +84,13 @@ def load_induction(folder: Path) -> Interventions:
         of_factor = effect[induced == name].astype(float)
         measured = ~np.isnan(of_factor)
         known[i] = measured.any(axis=0)
-        mean[i] = np.where(measured, of_factor, 0.0).sum(axis=0) / np.maximum(measured.sum(axis=0), 1)
+        mean[i] = np.where(measured, of_factor, 0.0).sum(axis=0) / np.maximum(
+            measured.sum(axis=0), 1
+        )
         moved[i] = known[i] & (mean[i] != 0.0)
-    return Interventions("induction (Hackett et al. 2020)", regulators, tuple(genes.tolist()), mean, known, moved, 1)
+    return Interventions(
+        "induction (Hackett et al. 2020)", regulators, tuple(genes.tolist()), mean, known, moved, 1
+    )
 
 
 def load_knockouts(folder: Path) -> Interventions:
@@ -108,11 +128,14 @@ def laboratories_beside(data: str | None) -> tuple[Interventions, ...]:
 def ranked_edges(
     results: pd.DataFrame, method: str, held_out: Mapping[tuple[int, int, str], bool] | None = None
 ) -> pd.DataFrame:
-    """(regulator, target, score): the mean of a method's scores over its fits, 0 where a fit has none.
+    """(regulator, target, score): the mean of a method's scores over its fits, 0 where a fit has
+    none.
 
     held_out : given, only fits count that held out the regulator's deletion
     """
-    rows = results[results["method"] == method].drop_duplicates(["panel", "target", "fold", "replicate"])
+    rows = results[results["method"] == method].drop_duplicates(
+        ["panel", "target", "fold", "replicate"]
+    )
     fits = rows.groupby("target").size()
     total: dict[tuple[str, str], float] = {}
     counted: dict[tuple[str, str], int] = {}
@@ -123,7 +146,10 @@ def ranked_edges(
                 edge = regulator, row["target"]
                 total[edge] = total.get(edge, 0.0) + float(score)
                 counted[edge] = counted.get(edge, 0) + 1
-    lines = [(*edge, value / (fits[edge[1]] if held_out is None else counted[edge])) for edge, value in total.items()]
+    lines = [
+        (*edge, value / (fits[edge[1]] if held_out is None else counted[edge]))
+        for edge, value in total.items()
+    ]
     return pd.DataFrame(lines, columns=["regulator", "target", "score"])
 
 
@@ -140,33 +166,47 @@ def association(deletions: Deletions, edges: pd.DataFrame) -> NDArray[np.int_]:
 
 
 def checked(edges: pd.DataFrame, what: Interventions, targets: Sequence[str]) -> pd.DataFrame:
-    """The edges whose regulator and target were measured, strongest first, with whether the target moved, its effect,
-    and the share of the regulator's other targets that moved; ties are in the order of the names."""
+    """The edges whose regulator and target were measured, strongest first, with whether the target
+    moved, its effect, and the share of the regulator's other targets that moved; ties are in the
+    order of the names."""
     row = {name: i for i, name in enumerate(what.regulators)}
     column = {name: j for j, name in enumerate(what.genes)}
     places = np.array([column[name] for name in targets if name in column])
     lines = []
-    for regulator, target, score in zip(edges["regulator"], edges["target"], edges["score"], strict=True):
-        i, j = row.get(regulator), column.get(target)
+    for regulator, target, score in zip(
+        edges["regulator"], edges["target"], edges["score"], strict=True
+    ):
+        i = row.get(regulator)
+        j = column.get(target)
         if score <= 0.0 or i is None or j is None or not what.known[i, j]:
             continue
         others = places[(places != column.get(regulator, -1)) & what.known[i, places]]
         chance = float(what.moved[i, others].mean())
-        lines.append((regulator, target, score, bool(what.moved[i, j]), float(what.effect[i, j]), chance))
-    found = pd.DataFrame(lines, columns=["regulator", "target", "score", "moved", "effect", "chance"])
-    return found.sort_values(["score", "regulator", "target"], ascending=[False, True, True], ignore_index=True)
+        lines.append(
+            (regulator, target, score, bool(what.moved[i, j]), float(what.effect[i, j]), chance)
+        )
+    found = pd.DataFrame(
+        lines, columns=["regulator", "target", "score", "moved", "effect", "chance"]
+    )
+    return found.sort_values(
+        ["score", "regulator", "target"], ascending=[False, True, True], ignore_index=True
+    )
 
 
 def over_chance(leading: pd.DataFrame, seed: int = 0) -> dict[str, float]:
-    """Precision, what targets drawn at random for the same regulators have, and their ratio with a 95% interval by
-    resampling regulators."""
+    """Precision, what targets drawn at random for the same regulators have, and their ratio with a
+    95% interval by resampling regulators."""
     by_regulator = leading.groupby("regulator")[["moved", "chance"]].sum().to_numpy(dtype=float)
     n = len(by_regulator)
     weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=RESAMPLES)
     hits, expected = (weights @ by_regulator).T
     # Without a target that moved there is nothing to compare with.
     possible = expected > 0.0
-    low, high = np.quantile(hits[possible] / expected[possible], _QUANTILES) if possible.any() else (np.nan, np.nan)
+    low, high = (
+        np.quantile(hits[possible] / expected[possible], _QUANTILES)
+        if possible.any()
+        else (np.nan, np.nan)
+    )
     chance = leading["chance"].sum()
     ratio = leading["moved"].sum() / chance if chance else np.nan
     return {
@@ -186,18 +226,25 @@ def held_out_deletions(study: Genes, panel: int, number: int) -> Interventions:
     deletions = study.samples[panel]
     targets = [gene for _, gene in study.studied]
     verdicts = np.array(
-        [[effects.verdict(gene, target, study.count) for target in targets] for gene in effects.deleted]
+        [
+            [effects.verdict(gene, target, study.count) for target in targets]
+            for gene in effects.deleted
+        ]
     )
-    change = np.array([deletions.values[deletions.deleting(gene)].mean(axis=0) for gene in effects.deleted])
+    change = np.array(
+        [deletions.values[deletions.deleting(gene)].mean(axis=0) for gene in effects.deleted]
+    )
     place = [deletions.place[target] for target in targets]
     name = "held-out deletions"
     moved = verdicts == VALIDATED
-    return Interventions(name, effects.deleted, tuple(targets), change[:, place], verdicts != UNCHECKED, moved, -1)
+    return Interventions(
+        name, effects.deleted, tuple(targets), change[:, place], verdicts != UNCHECKED, moved, -1
+    )
 
 
 def elsewhere(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
-    """One line for each source of interventions, method and number of leading edges: precision over chance, and the
-    share of the targets that moved as the association says."""
+    """One line for each source of interventions, method and number of leading edges: precision over
+    chance, and the share of the targets that moved as the association says."""
     targets = [gene for _, gene in study.studied]
     deletions = study.samples[0]
     held_out = {
@@ -207,7 +254,9 @@ def elsewhere(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
         for gene in set(deletions.deleted)
         if gene is not None
     }
-    sources: list[tuple[Interventions, HeldOut | None]] = [(held_out_deletions(study, 0, 0), held_out)]
+    sources: list[tuple[Interventions, HeldOut | None]] = [
+        (held_out_deletions(study, 0, 0), held_out)
+    ]
     sources += [(one, None) for one in laboratories_beside(study.data)]
     lines = []
     for what, only in sources:
@@ -216,13 +265,21 @@ def elsewhere(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
             for k in LEADING:
                 leading = found[:k]
                 # With fewer edges than the step before there is nothing new to say.
-                if len(leading) == 0 or (k > LEADING[0] and len(found) <= LEADING[LEADING.index(k) - 1]):
+                if len(leading) == 0 or (
+                    k > LEADING[0] and len(found) <= LEADING[LEADING.index(k) - 1]
+                ):
                     continue
                 line = {"checked on": what.name, "method": method, "top": k, **over_chance(leading)}
                 hits = leading[leading["moved"]]
                 expected = what.sign * association(deletions, hits)
                 agree = np.sign(hits["effect"].to_numpy()) == expected
-                lines.append(line | {"signs": len(hits), "signs_agree": float(agree.mean()) if len(hits) else np.nan})
+                lines.append(
+                    line
+                    | {
+                        "signs": len(hits),
+                        "signs_agree": float(agree.mean()) if len(hits) else np.nan,
+                    }
+                )
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
@@ -230,7 +287,10 @@ def in_columns(table: pd.DataFrame) -> pd.DataFrame:
     """The same for reading"""
     lines = table.to_dict("records")
     ratio = [f"{line['ratio']:.2f} ({line['low']:.2f} to {line['high']:.2f})" for line in lines]
-    signs = ["" if not line["signs"] else f"{line['signs_agree']:.2f} of {line['signs']}" for line in lines]
+    signs = [
+        "" if not line["signs"] else f"{line['signs_agree']:.2f} of {line['signs']}"
+        for line in lines
+    ]
     return pd.DataFrame(
         {
             "checked on": table["checked on"],
@@ -253,14 +313,21 @@ def in_words(table: pd.DataFrame) -> list[str]:
         above = lines[lines["low"] > 1.0]
         best = above.sort_values("top", kind="stable").drop_duplicates("method")
         if best.empty:
-            said.append(f"Checked on {source}: a null result, no method's edges are shown to be above chance.")
+            said.append(
+                f"Checked on {source}: a null result, no method's edges are shown to be above "
+                "chance."
+            )
             continue
         listed = "; ".join(
-            f"{line.method} {line.ratio:.2f} ({line.low:.2f} to {line.high:.2f}, {line.edges} edges)"
+            f"{line.method} {line.ratio:.2f} ({line.low:.2f} to {line.high:.2f}, {line.edges} "
+            "edges)"
             for line in best.itertuples()
         )
         silent = [name for name in lines["method"].unique() if name not in set(best["method"])]
         rest = f" Not shown to be above it: {', '.join(silent)}." if silent else ""
         counted = f"{len(above)} of {len(lines)} intervals are above 1"
-        said.append(f"Checked on {source}, precision of leading edges over chance ({counted}): {listed}.{rest}")
+        said.append(
+            f"Checked on {source}, precision of leading edges over chance ({counted}): "
+            f"{listed}.{rest}"
+        )
     return said

@@ -42,11 +42,15 @@ PENALTIES = (1.0, 25.0, 50.0, 75.0, 100.0)
 # How much higher the odds of a gene are after the data than before.
 RATIOS = (3.0, 10.0, 30.0, 100.0)
 REWARD = 0.1
-# The published limit is 200 genes where the smaller environment has 262 samples: fewer samples, fewer genes.
-PUBLISHED_LIMIT, PUBLISHED_SAMPLES = 200, 262
-SCREENED, _FOLDS = 10, 5
+# The published limit is 200 genes where the smaller environment has 262 samples: fewer samples,
+# fewer genes.
+PUBLISHED_LIMIT = 200
+PUBLISHED_SAMPLES = 262
+SCREENED = 10
+_FOLDS = 5
 _FEW = 20
-GREY, BROWN = "#808080", "#8c564b"
+GREY = "#808080"
+BROWN = "#8c564b"
 
 FAILED = "failed"
 EMPTY_MODE = "the most probable subset is the empty one"
@@ -58,7 +62,8 @@ Screen = Literal["lasso", "raw_lasso"]
 
 
 class Swept(NamedTuple):
-    """inclusion : {gene: probability}, of the genes that the sweep has kept; the others are below all thresholds"""
+    """inclusion : {gene: probability}, of the genes that the sweep has kept; the others are below
+    all thresholds"""
 
     inclusion: Mapping[str, float]
     seconds: float
@@ -77,15 +82,21 @@ class Timed(NamedTuple, Generic[T]):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             value = work()
-        kinds = {one.category.__name__ for one in caught if one.category.__module__ == exceptions.__name__}
+        kinds = {
+            one.category.__name__
+            for one in caught
+            if one.category.__module__ == exceptions.__name__
+        }
         return cls(value, time.perf_counter() - started, tuple(sorted(kinds)))
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What the methods are given: the data, a seed, the iterations of BIP-VI, and fits that several of them share.
+    """What the methods are given: the data, a seed, the iterations of BIP-VI, and fits that several
+    of them share.
 
-    swept : inclusion probabilities and seconds of BIP-VI for this target, if a sweep on a device has fitted it
+    swept : inclusion probabilities and seconds of BIP-VI for this target, if a sweep on a device
+        has fitted it
     """
 
     data: MultiEnvironmentData
@@ -100,7 +111,11 @@ class Training:
     @cached_property
     def raw_lasso(self) -> Timed[LassoFit]:
         """The same of columns as they are, in which a gene that varies more is penalised less."""
-        return Timed.of(lambda: cross_validated_lasso(self.data, _FOLDS, standardize=False, random_state=self.seed))
+        return Timed.of(
+            lambda: cross_validated_lasso(
+                self.data, _FOLDS, standardize=False, random_state=self.seed
+            )
+        )
 
     @cached_property
     def sparse(self) -> Timed[BIP]:
@@ -111,8 +126,15 @@ class Training:
     def favouring_few(self) -> Prior:
         return BetaBinomialPrior(max_size=min(_FEW, published_max_size(self.data)))
 
-    def bip(self, engine: EngineName | Engine, prior: Prior, family: FamilyName | Family = "linear_gaussian") -> BIP:
-        model = BIP(family, prior, engine, "mode", random_state=self.seed, deviations="free", progress=False)
+    def bip(
+        self,
+        engine: EngineName | Engine,
+        prior: Prior,
+        family: FamilyName | Family = "linear_gaussian",
+    ) -> BIP:
+        model = BIP(
+            family, prior, engine, "mode", random_state=self.seed, deviations="free", progress=False
+        )
         return model.fit(self.data)
 
     def behind_screen(self, method: EnvironmentSelector, screen: Screen = "lasso") -> Screened:
@@ -124,8 +146,9 @@ class Training:
 class Predicted:
     """What a method says about p genes.
 
-    selected : (settings, p); score : (p,) what the genes are ranked by: inclusion probability or odds, −log10 p, the
-        number of penalties with which EILLS selects, or the size of a coefficient; None where there is no ranking
+    selected : (settings, p); score : (p,) what the genes are ranked by: inclusion probability or
+        odds, −log10 p, the number of penalties with which EILLS selects, or the size of a
+        coefficient; None where there is no ranking
     note : what was out of the ordinary; seconds : of each setting, where each has a fit of its own
     """
 
@@ -137,7 +160,8 @@ class Predicted:
 
 @dataclass(frozen=True)
 class GeneMethod:
-    """settings : the hyper-parameters, in words; shares : the fit that it has in common with other methods
+    """settings : the hyper-parameters, in words; shares : the fit that it has in common with other
+    methods
     paper : mean and standard error of its seconds in the paper's table, with those of the screen
     separate : each setting has a fit of its own
     """
@@ -151,8 +175,8 @@ class GeneMethod:
     separate: bool = False
 
     def answer(self, training: Training) -> Timed[Predicted]:
-        """The prediction, of nothing where the method fails, and its seconds and warnings, with those of the fit that
-        it shares.
+        """The prediction, of nothing where the method fails, and its seconds and warnings, with
+        those of the fit that it shares.
         """
         shared: Timed[object] = Timed(None, 0.0)
         started = time.perf_counter()
@@ -163,7 +187,9 @@ class GeneMethod:
             found = Timed.of(lambda: self.predict(training))
         except (ValueError, EngineError, np.linalg.LinAlgError) as error:
             nothing = np.zeros((len(self.settings), training.data.n_features), dtype=bool)
-            found = Timed(Predicted(nothing, note=f"{FAILED}: {error}"), time.perf_counter() - started)
+            found = Timed(
+                Predicted(nothing, note=f"{FAILED}: {error}"), time.perf_counter() - started
+            )
         warned = tuple(sorted({*shared.warned, *found.warned}))
         each = tuple(shared.seconds + own for own in found.value.seconds)
         return Timed(replace(found.value, seconds=each), shared.seconds + found.seconds, warned)
@@ -191,12 +217,16 @@ def _variational(training: Training) -> Predicted:
         inclusion, seconds = training.swept
         score = np.array([inclusion.get(gene, 0.0) for gene in training.data.feature_names])
         return replace(_above(score, THRESHOLDS), seconds=(seconds,) * len(THRESHOLDS))
-    model = training.bip(Variational.genes(iterations=training.iterations), published_prior(training.data))
+    model = training.bip(
+        Variational.genes(iterations=training.iterations), published_prior(training.data)
+    )
     return _above(model.inclusion_probabilities_, THRESHOLDS)
 
 
 def _exact_on_screened(training: Training, screen: Screen = "lasso") -> Predicted:
-    model = training.behind_screen(BIP(engine="exact", select="mode", deviations="free", progress=False), screen)
+    model = training.behind_screen(
+        BIP(engine="exact", select="mode", deviations="free", progress=False), screen
+    )
     return _above(np.nan_to_num(model.inclusion_probabilities_), THRESHOLDS)
 
 
@@ -227,7 +257,8 @@ def _odds(probability: Floats) -> Floats:
 
 
 def _icp(training: Training, screen: Screen = "lasso") -> Predicted:
-    """A gene is selected at a level where some subset is accepted and none of those lacks the gene."""
+    """A gene is selected at a level where some subset is accepted and none of those lacks the
+    gene."""
     model = training.behind_screen(ICP(alpha=min(LEVELS), progress=False), screen)
     largest = float(np.nanmax(model.estimator_.subset_p_values_))
     selected = np.array([(model.p_values_ <= alpha) & (largest > alpha) for alpha in LEVELS])
@@ -248,7 +279,8 @@ def _hidden_icp(training: Training, screen: Screen = "lasso") -> Predicted:
 
 def _eills(training: Training, screen: Screen = "lasso") -> Predicted:
     """One fit for each γ."""
-    selected, seconds = [], []
+    selected = []
+    seconds = []
     for gamma in PENALTIES:
         started = time.perf_counter()
         selected.append(training.behind_screen(EILLS(gamma=gamma, progress=False), screen).support_)
@@ -282,26 +314,57 @@ GENE_METHODS = {
     method.name: method
     for method in (
         GeneMethod("BIP-VI", _named("t", THRESHOLDS), _variational, SKY, paper=(348.7, 17.2)),
-        GeneMethod("BIP-screen", _named("t", THRESHOLDS), _exact_on_screened, BLUE, "lasso", (9.2, 1.2)),
+        GeneMethod(
+            "BIP-screen", _named("t", THRESHOLDS), _exact_on_screened, BLUE, "lasso", (9.2, 1.2)
+        ),
         GeneMethod("ICP-screen", _named("α", LEVELS), _icp, VERMILION, "lasso", (11.0, 1.2)),
-        GeneMethod("Hidden-ICP-screen", _named("α", LEVELS), _hidden_icp, PURPLE, "lasso", (8.7, 1.2)),
-        GeneMethod("EILLS-screen", _named("γ", PENALTIES), _eills, GREEN, "lasso", (9.0, 1.2), separate=True),
+        GeneMethod(
+            "Hidden-ICP-screen", _named("α", LEVELS), _hidden_icp, PURPLE, "lasso", (8.7, 1.2)
+        ),
+        GeneMethod(
+            "EILLS-screen",
+            _named("γ", PENALTIES),
+            _eills,
+            GREEN,
+            "lasso",
+            (9.0, 1.2),
+            separate=True,
+        ),
         GeneMethod("Marginal", ("p<0.05",), _marginal, YELLOW, paper=(0.13, 0.01)),
         GeneMethod("Lasso", ("5 folds",), _lasso, ORANGE, "lasso"),
         GeneMethod("BIP-predictive", ("best compatible",), _predictive, BLACK, "sparse"),
         GeneMethod("BIP λ=0.1", _named("t", THRESHOLDS), _rewarded, GREY),
         GeneMethod("BIP-ratio", _named("ratio", RATIOS), _against_prior, BROWN, "sparse"),
-        GeneMethod("BIP-screen, raw", _named("t", THRESHOLDS), _raw(_exact_on_screened), BLUE, "raw_lasso"),
+        GeneMethod(
+            "BIP-screen, raw", _named("t", THRESHOLDS), _raw(_exact_on_screened), BLUE, "raw_lasso"
+        ),
         GeneMethod("ICP-screen, raw", _named("α", LEVELS), _raw(_icp), VERMILION, "raw_lasso"),
-        GeneMethod("Hidden-ICP-screen, raw", _named("α", LEVELS), _raw(_hidden_icp), PURPLE, "raw_lasso"),
-        GeneMethod("EILLS-screen, raw", _named("γ", PENALTIES), _raw(_eills), GREEN, "raw_lasso", separate=True),
+        GeneMethod(
+            "Hidden-ICP-screen, raw", _named("α", LEVELS), _raw(_hidden_icp), PURPLE, "raw_lasso"
+        ),
+        GeneMethod(
+            "EILLS-screen, raw",
+            _named("γ", PENALTIES),
+            _raw(_eills),
+            GREEN,
+            "raw_lasso",
+            separate=True,
+        ),
         GeneMethod("Lasso, raw", ("5 folds",), _raw(_lasso), ORANGE, "raw_lasso"),
     )
 }
-PAPER_METHODS = ("BIP-VI", "BIP-screen", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Lasso", "Marginal")
+PAPER_METHODS = (
+    "BIP-VI",
+    "BIP-screen",
+    "ICP-screen",
+    "Hidden-ICP-screen",
+    "EILLS-screen",
+    "Lasso",
+    "Marginal",
+)
 
-# The paper's table of ten targets, of which the first has the paper's picture: what its columns predict. * cannot be
-# checked, x has no effect, all others are validated.
+# The paper's table of ten targets, of which the first has the paper's picture: what its columns
+# predict. * cannot be checked, x has no effect, all others are validated.
 PAPER_COLUMNS = ("Meinshausen et al. 2016", "ICP-screen", "BIP-VI")
 PAPER_PREDICTIONS = {
     "YMR103C": ("YMR104C", "YMR104C", "YMR104C YHR209W*"),
@@ -317,24 +380,30 @@ PAPER_PREDICTIONS = {
 }
 # Outside these quantiles among wild types a gene has moved.
 BAND = (0.01, 0.99)
-VALIDATED, NO_EFFECT, UNCHECKED = "validated", "no effect", "cannot be checked"
+VALIDATED = "validated"
+NO_EFFECT = "no effect"
+UNCHECKED = "cannot be checked"
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Deletions in blocks, each of which is held out once. block : (n,) of every sample, -1 for wild types."""
+    """Deletions in blocks, each of which is held out once. block : (n,) of every sample, -1 for
+    wild types."""
 
     deletions: Deletions
     block: Integers
 
     @classmethod
     def of(cls, deletions: Deletions, n_blocks: int, rng: np.random.Generator) -> Split:
-        """Blocks of nearly equal numbers of deleted genes; all samples that lack a gene are in one block."""
+        """Blocks of nearly equal numbers of deleted genes; all samples that lack a gene are in one
+        block."""
         genes = sorted({gene for gene in deletions.deleted if gene is not None})
         if len(genes) < n_blocks:
             raise DataError(f"{len(genes)} deleted genes cannot be split into {n_blocks} blocks.")
         block_of: dict[str | None, int] = {None: -1}
-        block_of |= {genes[place]: i % n_blocks for i, place in enumerate(rng.permutation(len(genes)))}
+        block_of |= {
+            genes[place]: i % n_blocks for i, place in enumerate(rng.permutation(len(genes)))
+        }
         return cls(deletions, np.array([block_of[gene] for gene in deletions.deleted]))
 
     def held_out(self, fold: int) -> Mask:
@@ -363,11 +432,17 @@ def training_data(deletions: Deletions, target: str, rows: Mask) -> MultiEnviron
     used = np.ptp(values, axis=0) > 0.0
     place = deletions.place[target]
     if not used[place]:
-        raise DataError(f"the target {target!r} is constant in the {len(values)} samples that it is fitted to.")
+        raise DataError(
+            f"the target {target!r} is constant in the {len(values)} samples that it is fitted to."
+        )
     used[place] = False
     names = tuple(gene for gene, flag in zip(deletions.genes, used, strict=True) if flag)
     return MultiEnvironmentData.from_arrays(
-        values[:, used], values[:, place], deletions.environments[rows], feature_names=names, outcome_name=target
+        values[:, used],
+        values[:, place],
+        deletions.environments[rows],
+        feature_names=names,
+        outcome_name=target,
     )
 
 
@@ -375,10 +450,10 @@ def training_data(deletions: Deletions, target: str, rows: Mask) -> MultiEnviron
 class Effects:
     """What each deletion did, by the fits that hold it out.
 
-    bands : {fold: (low (d,), high (d,))}, the band of each gene among the observational samples that the fold's fits
-        see, without those that lack the gene
-    deleted : D genes, each once; moved : (D, d) whether the deletion of a gene took another outside its band, by the
-        mean where several samples lack that gene
+    bands : {fold: (low (d,), high (d,))}, the band of each gene among the observational samples
+        that the fold's fits see, without those that lack the gene
+    deleted : D genes, each once; moved : (D, d) whether the deletion of a gene took another outside
+        its band, by the mean where several samples lack that gene
     """
 
     split: Split
@@ -410,15 +485,17 @@ class Effects:
     def successful(self) -> Mask:
         """(D,) whether the deleted gene itself left its band; never where it is not measured"""
         place = self.split.deletions.place
-        return np.array([gene in place and self.moved[i, place[gene]] for i, gene in enumerate(self.deleted)])
+        return np.array(
+            [gene in place and self.moved[i, place[gene]] for i, gene in enumerate(self.deleted)]
+        )
 
     @cached_property
     def _row(self) -> dict[str, int]:
         return {gene: i for i, gene in enumerate(self.deleted)}
 
     def verdict(self, gene: str, target: str, count: str = COUNTS[0]) -> str:
-        """What the deletion of a gene says about it as a cause of the target. One that did not succeed has no effect,
-        as in the paper, or with count="successful" says nothing.
+        """What the deletion of a gene says about it as a cause of the target. One that did not
+        succeed has no effect, as in the paper, or with count="successful" says nothing.
         """
         row = self._row.get(gene)
         if row is None:
@@ -427,21 +504,34 @@ class Effects:
             return VALIDATED if self.moved[row, self.split.deletions.place[target]] else NO_EFFECT
         return UNCHECKED if count == "successful" else NO_EFFECT
 
-    def checks(self, target: str, features: tuple[str, ...], fold: int) -> dict[str, NDArray[np.str_]]:
+    def checks(
+        self, target: str, features: tuple[str, ...], fold: int
+    ) -> dict[str, NDArray[np.str_]]:
         """{count: verdicts (p,) on the features, by the deletions that this fold holds out}"""
         held_out = self.split.held_out(fold)
-        lacking = {gene for gene, flag in zip(self.split.deletions.deleted, held_out, strict=True) if flag}
+        lacking = {
+            gene for gene, flag in zip(self.split.deletions.deleted, held_out, strict=True) if flag
+        }
         return {
-            count: np.array([self.verdict(gene, target, count) if gene in lacking else UNCHECKED for gene in features])
+            count: np.array(
+                [
+                    self.verdict(gene, target, count) if gene in lacking else UNCHECKED
+                    for gene in features
+                ]
+            )
             for count in COUNTS
         }
 
 
 # Of the published file.
-WILD_TYPES, DELETIONS, GENES = 262, 1479, 6170
+WILD_TYPES = 262
+DELETIONS = 1479
+GENES = 6170
 NEEDED = (
-    f"the study 'genes' needs the yeast deletions of Kemmeren et al. (2014), {WILD_TYPES} wild types and {DELETIONS:,} "
-    f"deletions of {GENES:,} genes, from https://deleteome.holstegelab.nl (Kemmeren.RData, its HDF5 form, the text "
+    f"the study 'genes' needs the yeast deletions of Kemmeren et al. (2014), {WILD_TYPES} wild "
+    f"types and {DELETIONS:,} "
+    f"deletions of {GENES:,} genes, from https://deleteome.holstegelab.nl (Kemmeren.RData, its "
+    "HDF5 form, the text "
     "files, or deletions.npz without wild types), which is not downloaded"
 )
 _DIGITS = 16
@@ -451,15 +541,22 @@ _DIGITS = 16
 def samples_of(
     data: str | None, simulated: int | None, seed: int, observational: str | None = None
 ) -> tuple[Deletions, ...]:
-    """The sets of samples that are studied side by side, each with its own genes: one, or the panels of an excerpt."""
+    """The sets of samples that are studied side by side, each with its own genes: one, or the
+    panels of an excerpt."""
     if (data is None) == (simulated is None):
-        raise SettingError(f"{NEEDED}: name it, data='Kemmeren.RData', or simulate a network, simulated=600.")
+        raise SettingError(
+            f"{NEEDED}: name it, data='Kemmeren.RData', or simulate a network, simulated=600."
+        )
     if simulated is not None:
         from .knockouts import knockouts
 
         _check_wild_types("a simulated network", observational)
         deletions = max(round(simulated * DELETIONS / GENES), 1)
-        return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
+        return (
+            knockouts(
+                simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed
+            ).data,
+        )
     from .yeast import PANELS, load_yeast, load_yeast_panels
 
     assert data is not None
@@ -472,7 +569,10 @@ def samples_of(
 
 def _check_wild_types(source: str, observational: str | None) -> None:
     if observational not in (None, "wild-types"):
-        raise SettingError(f"{source} has wild types as environment one: leave observational={observational!r} out.")
+        raise SettingError(
+            f"{source} has wild types as environment one: leave observational={observational!r} "
+            "out."
+        )
 
 
 @lru_cache(maxsize=1)
@@ -488,11 +588,18 @@ def fingerprint(samples: tuple[Deletions, ...]) -> str:
 
 
 def same_samples(
-    data: str | None, simulated: int | None, seed: int, expected: str, observational: str | None = None
+    data: str | None,
+    simulated: int | None,
+    seed: int,
+    expected: str,
+    observational: str | None = None,
 ) -> tuple[Deletions, ...]:
     """As `samples_of`, on a machine that may have another file at that path."""
     samples = samples_of(data, simulated, seed, observational)
     if fingerprint(samples) != expected:
         where = "the simulated samples" if data is None else f"the file {data!r}"
-        raise EngineError(f"{where} differ between the machines of this study: use the same file and versions on all.")
+        raise EngineError(
+            f"{where} differ between the machines of this study: use the same file and versions "
+            "on all."
+        )
     return samples

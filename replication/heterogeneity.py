@@ -18,7 +18,8 @@ ROUNDING = 1e-9  # μ ≥ 0 by definition: a value this little below is rounding
 def population(model: StructuralModel) -> tuple[Floats, Floats]:
     """Means (E, p+1) and factors F (E, p+1, p+1) of the covariances F F'."""
     d = model.n_features + 1
-    means, factors = np.empty((model.n_environments, d)), np.empty((model.n_environments, d, d))
+    means = np.empty((model.n_environments, d))
+    factors = np.empty((model.n_environments, d, d))
     for e in range(model.n_environments):
         columns = np.column_stack([np.diag(np.sqrt(model.variances[e])), model.intercepts[e]])
         propagate(model.coefficients[e], model.ordering, columns)
@@ -27,20 +28,25 @@ def population(model: StructuralModel) -> tuple[Floats, Floats]:
 
 
 def mu(model: StructuralModel, masks: ArrayLike) -> Floats:
-    """(S,) heterogeneity μ(z) of the subsets in masks (S, p): how far y | x^z is from being the same everywhere."""
+    """(S,) heterogeneity μ(z) of the subsets in masks (S, p): how far y | x^z is from being the
+    same everywhere."""
     return discrepancy(*population(model), masks)
 
 
 def discrepancy(means: Floats, factors: Floats, masks: ArrayLike) -> Floats:
-    """(S,) the same for means (E, p+1) and factors (E, p+1, m) of the covariances; the outcome is the last column.
+    """(S,) the same for means (E, p+1) and factors (E, p+1, m) of the covariances; the outcome is
+    the last column.
 
-    The paper's μ̄(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ], with σ²_e(z) the residual variance of y on x^z
-    in environment e and σ²_pool(z) that in their equal mixture: the limit of −log Λ(z) / N, 0 for an invariant z.
+    The paper's μ̄(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ], with σ²_e(z) the residual
+    variance of y on x^z in environment e and σ²_pool(z) that in their equal mixture: the limit of
+    −log Λ(z) / N, 0 for an invariant z.
 
-    Residuals come from orthogonalising factors of the covariances, without squares. Where columns are collinear, or
-    fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the pool, μ is nan.
+    Residuals come from orthogonalising factors of the covariances, without squares. Where columns
+    are collinear, or fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the
+    pool, μ is nan.
     """
-    n_environments, p = len(means), means.shape[1] - 1
+    n_environments = len(means)
+    p = means.shape[1] - 1
     chosen = as_masks(masks, p)
     used = np.append(np.flatnonzero(chosen.any(axis=0)), p)
     starts, members = as_lists(chosen[:, used[:-1]])
@@ -65,7 +71,8 @@ def mu_min(model: StructuralModel) -> float:
 
 
 def _log_variances(factor: Floats, starts: Integers, members: Integers) -> Floats:
-    """(S,) log residual variance of the last row of `factor` (k, m) on the rows of each subset; nan if undecidable."""
+    """(S,) log residual variance of the last row of `factor` (k, m) on the rows of each subset; nan
+    if undecidable."""
     norms = np.linalg.norm(factor, axis=1)
     triangle = np.asarray(np.linalg.qr((factor / norms[:, None]).T, mode="r"))
     share, rank = relative_residuals(triangle.T, starts, members, len(factor) - 1, UNDECIDABLE)

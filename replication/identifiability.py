@@ -23,7 +23,8 @@ _EXAMPLES: dict[int, Callable[[int], StructuralModel]] = {1: example_1, 2: examp
 SUBSETS = ("z00", "z10", "z01", "z11")
 _NAMES = ("[0,0]", "[1,0]", "[0,1]", "[1,1]")
 TRUTH = {1: "z10", 2: "z11", 3: "z10"}
-# A subset counts as a mode of the mean posterior from here on: far above what a subset that is not invariant gets.
+# A subset counts as a mode of the mean posterior from here on: far above what a subset that is not
+# invariant gets.
 MODE = 0.05
 
 
@@ -78,14 +79,25 @@ class Identifiability(Study):
 
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
         table = self.table(results)
-        rows, columns = len(self.examples), len(self.environments)
-        figure, axes = panels(rows, columns, 3.0 * columns + 0.6, 2.1 * rows + 0.4, sharey=True, sharex=True)
+        rows = len(self.examples)
+        columns = len(self.environments)
+        figure, axes = panels(
+            rows, columns, 3.0 * columns + 0.6, 2.1 * rows + 0.4, sharey=True, sharex=True
+        )
         for row, example in zip(axes, self.examples, strict=True):
             for ax, n_environments in zip(row, self.environments, strict=True):
                 chosen = table[(table["example"] == example) & (table["E"] == n_environments)]
                 error = [chosen["posterior"] - chosen["low"], chosen["high"] - chosen["posterior"]]
                 colors = [GREEN if true else BLUE for true in chosen["is_truth"]]
-                ax.bar(chosen["subset"], chosen["posterior"], yerr=error, width=0.62, color=colors, capsize=3, zorder=2)
+                ax.bar(
+                    chosen["subset"],
+                    chosen["posterior"],
+                    yerr=error,
+                    width=0.62,
+                    color=colors,
+                    capsize=3,
+                    zorder=2,
+                )
                 ax.set_title(f"example {example}, E = {n_environments}", fontsize="medium")
                 ax.set_ylim(0.0, 1.02)
                 ax.grid(visible=False, axis="x")
@@ -93,7 +105,8 @@ class Identifiability(Study):
         for ax in axes[-1]:
             ax.set_xlabel("subset z = [x1, x2]")
         caption = (
-            f"Mean posterior of the four subsets, n = {self.n} per environment; the truth is green, whiskers are 95% "
+            f"Mean posterior of the four subsets, n = {self.n} per environment; the truth is "
+            "green, whiskers are 95% "
             "intervals."
         )
         return [Picture("posterior", caption, figure)]
@@ -104,9 +117,14 @@ class Identifiability(Study):
         for example in self.examples:
             parts = []
             for n_environments in self.environments:
-                chosen = table[(table["example"] == example) & (table["E"] == n_environments) & table["is_mode"]]
+                chosen = table[
+                    (table["example"] == example)
+                    & (table["E"] == n_environments)
+                    & table["is_mode"]
+                ]
                 modes = " and ".join(
-                    f"{name} ({mean:.3f})" for name, mean in zip(chosen["subset"], chosen["posterior"], strict=True)
+                    f"{name} ({mean:.3f})"
+                    for name, mean in zip(chosen["subset"], chosen["posterior"], strict=True)
                 )
                 count = f"{len(chosen)} mode{'' if len(chosen) == 1 else 's'}"
                 parts.append(f"{count} with {n_environments} environments, {modes}")
@@ -116,4 +134,6 @@ class Identifiability(Study):
 
 
 def at_scale(name: str, scale: str, **changes: Any) -> Identifiability:
-    return Identifiability(**({"scale": scale, "replicates": 1000 if scale == "paper" else 200} | changes))
+    return Identifiability(
+        **({"scale": scale, "replicates": 1000 if scale == "paper" else 200} | changes)
+    )

@@ -1,4 +1,5 @@
-"""The methods that the studies compare: one line each, with how it is drawn, and one way to fit and score them all."""
+"""The methods that the studies compare: one line each, with how it is drawn, and one way to fit and
+score them all."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from .runs import Row
 
 
 def exact_discovery(selected: ArrayLike, truth: ArrayLike, rejected: bool = False) -> bool:
-    """Whether the selected features (p,) are exactly the true ones (p,); False for a method that rejected its model."""
+    """Whether the selected features (p,) are exactly the true ones (p,); False for a method that
+    rejected its model."""
     chosen, true = _masks(selected, truth)
     return not rejected and bool((chosen == true).all())
 
@@ -40,15 +42,16 @@ def exact_discovery(selected: ArrayLike, truth: ArrayLike, rejected: bool = Fals
 def coverage(selected: ArrayLike, truth: ArrayLike, rejected: bool = False) -> bool:
     """Whether every selected feature is a true one, as it is for an empty selection.
 
-    `rejected` says that the method found no subset acceptable (ICP's "model rejected"): that is no answer, and False,
-    where an accepted empty subset is True.
+    `rejected` says that the method found no subset acceptable (ICP's "model rejected"): that is no
+    answer, and False, where an accepted empty subset is True.
     """
     chosen, true = _masks(selected, truth)
     return not rejected and not (chosen & ~true).any()
 
 
 def precision(selected: ArrayLike, truth: ArrayLike) -> float:
-    """Share of the selected features that are true; nan when none is selected, since no claim was made."""
+    """Share of the selected features that are true; nan when none is selected, since no claim was
+    made."""
     chosen, true = _masks(selected, truth)
     return _share(chosen & true, chosen)
 
@@ -70,7 +73,8 @@ class Rate:
 
 
 def rate(outcomes: ArrayLike, level: float = 0.95) -> Rate:
-    """Share of True (or 1) among outcomes that are each True or False (1 or 0), with its Wilson interval."""
+    """Share of True (or 1) among outcomes that are each True or False (1 or 0), with its Wilson
+    interval."""
     values = np.asarray(outcomes)
     interval = binomtest(int(values.sum()), len(values)).proportion_ci(level, method="wilson")
     return Rate(float(values.mean()), float(interval.low), float(interval.high), len(values))
@@ -84,12 +88,14 @@ def _share(part: Mask, whole: Mask) -> float:
     return float(part.sum() / whole.sum()) if whole.any() else float("nan")
 
 
-# The paper's limit on the size of a subset where it uses variational inference; with fewer features it does not bind.
+# The paper's limit on the size of a subset where it uses variational inference; with fewer features
+# it does not bind.
 MAX_SIZE = 20
 
 
-# Readings of what the paper leaves open with 450 features. SCREENS: whether the Lasso's features get standard deviation
-# 1 first. PENALTIES: the objective, per row, of a draw outside the prior's support, for N rows.
+# Readings of what the paper leaves open with 450 features. SCREENS: whether the Lasso's features
+# get standard deviation 1 first. PENALTIES: the objective, per row, of a draw outside the prior's
+# support, for N rows.
 SCREENS = {"standardised": True, "raw": False}
 PENALTIES: dict[str, Callable[[int], Any]] = {
     "below-worst": lambda n_rows: "relative",
@@ -102,7 +108,8 @@ PENALTIES: dict[str, Callable[[int], Any]] = {
 class Method:
     """build(seed) makes the unfitted estimator; color and dashes are those of its line
 
-    screen : of SCREENS, for a method behind one or for the informative start; penalty : of PENALTIES, for the methods
+    screen : of SCREENS, for a method behind one or for the informative start; penalty : of
+        PENALTIES, for the methods
     that climb from starts of the paper
     """
 
@@ -131,7 +138,14 @@ def _raw(method: Method) -> Method:
 
 def _with_engine(seed: int, engine: Engine, select: RuleName = "mode") -> BIP:
     prior = UniformPrior(max_size=MAX_SIZE)
-    return BIP(engine=engine, deviations="free", prior=prior, select=select, random_state=seed, progress=False)
+    return BIP(
+        engine=engine,
+        deviations="free",
+        prior=prior,
+        select=select,
+        random_state=seed,
+        progress=False,
+    )
 
 
 def two_starts(screen: str = "raw", penalty: str = "below-worst") -> Method:
@@ -143,7 +157,9 @@ def two_starts(screen: str = "raw", penalty: str = "below-worst") -> Method:
     def build(seed: int) -> EnvironmentSelector:
         lasso = "lasso" if SCREENS[screen] else "raw_lasso"
         if penalty == "whole":
-            raise SettingError(f"{name} depends on the number of rows: it is a reading of comparison-p450 only.")
+            raise SettingError(
+                f"{name} depends on the number of rows: it is a reading of comparison-p450 only."
+            )
         infeasible = PENALTIES[penalty](0)
         return _with_engine(seed, Variational.simulation(screen=lasso, infeasible=infeasible))
 
@@ -163,15 +179,30 @@ METHODS = {
     for method in (
         _known("Oracle", BLACK, "--"),
         _known("BIP", BLUE, engine="exact", select="mode", progress=False),
-        Method("BIP-predictive", lambda seed: BIP(engine="exact", deviations="free", progress=False), BLUE, ":"),
+        Method(
+            "BIP-predictive",
+            lambda seed: BIP(engine="exact", deviations="free", progress=False),
+            BLUE,
+            ":",
+        ),
         Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
         *(two_starts(screen, penalty) for penalty in PENALTIES for screen in SCREENS),
         Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
-        Method("BIP-tempering-predictive", lambda seed: _with_engine(seed, Tempering(), "predictive"), BLUE, ":"),
+        Method(
+            "BIP-tempering-predictive",
+            lambda seed: _with_engine(seed, Tempering(), "predictive"),
+            BLUE,
+            ":",
+        ),
         _known("ICP", VERMILION, progress=False),
         _known("EILLS", GREEN, progress=False),
         _known("Hidden-ICP", PURPLE),
-        Method("Hidden-ICP (intercept)", lambda seed: KNOWN["Hidden-ICP"].build(intercept=True), PURPLE, ":"),
+        Method(
+            "Hidden-ICP (intercept)",
+            lambda seed: KNOWN["Hidden-ICP"].build(intercept=True),
+            PURPLE,
+            ":",
+        ),
         _known("Regression", ORANGE),
         *_SCREENED,
         *_RAW,
@@ -187,7 +218,9 @@ class TimedScreening:
     seconds: float
 
     @classmethod
-    def of(cls, data: MultiEnvironmentData, methods: Iterable[str], screen: str = "standardised") -> Self | None:
+    def of(
+        cls, data: MultiEnvironmentData, methods: Iterable[str], screen: str = "standardised"
+    ) -> Self | None:
         """None if no method is behind this screen."""
         if not any(METHODS[name].screen == screen for name in methods):
             return None
@@ -206,20 +239,28 @@ class _Passed(Variational):
 
 
 def variational_rows(
-    data: MultiEnvironmentData, names: Sequence[str], seed: int, shared: Mapping[str, TimedScreening]
+    data: MultiEnvironmentData,
+    names: Sequence[str],
+    seed: int,
+    shared: Mapping[str, TimedScreening],
 ) -> dict[str, Row]:
-    """Rows as of `fit_and_score` of "BIP-VI" and of its readings with two starts, which climb from each start once.
+    """Rows as of `fit_and_score` of "BIP-VI" and of its readings with two starts, which climb from
+    each start once.
 
-    The selection is that of the estimator; the verdict on it and the search for what q misses are dropped.
+    The selection is that of the estimator; the verdict on it and the search for what q misses are
+    dropped.
     """
     truth = data.truth
     assert truth is not None
-    target = FitSettings.of(_with_engine(seed, Variational()), np.random.default_rng(seed)).target(data)
+    target = FitSettings.of(_with_engine(seed, Variational()), np.random.default_rng(seed)).target(
+        data
+    )
     space = FreeSpace(target)
     climbed: dict[tuple[str, ...], tuple[Ascent, float]] = {}
     rows = {}
     for name in names:
-        screen, penalty = METHODS[name].screen, METHODS[name].penalty
+        screen = METHODS[name].screen
+        penalty = METHODS[name].penalty
         started = time.process_time()
         before = 0.0
         engine = Variational()
@@ -231,7 +272,11 @@ def variational_rows(
         seconds = before + time.process_time() - started
         fits = []
         for start, (logits, rng) in ready.starts.items():
-            key = (start, penalty or "below-worst", *((screen or "search",) if start == "informative" else ()))
+            key = (
+                start,
+                penalty or "below-worst",
+                *((screen or "search",) if start == "informative" else ()),
+            )
             if key not in climbed:
                 started = time.process_time()
                 scorer = space.scorer(engine.memory, searching=False)
@@ -242,17 +287,22 @@ def variational_rows(
         best = max(fits, key=lambda fit: fit.elbo)
         q = MeanField(target.expanded(best.logits, np.inf, -np.inf), target.prior.max_size)
         outcome = "failed" if best.elbo == -np.inf else "selected" if q.mode.any() else "empty"
-        posterior = float("nan") if outcome == "failed" else float(np.exp(q.log_prob(truth[None])[0]))
+        posterior = (
+            float("nan") if outcome == "failed" else float(np.exp(q.log_prob(truth[None])[0]))
+        )
         rows[name] = _row(name, outcome, q.mode, truth, posterior, seconds)
     return rows
 
 
-def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: TimedScreening | None) -> Row:
+def fit_and_score(
+    name: str, data: MultiEnvironmentData, seed: int, shared: TimedScreening | None
+) -> Row:
     """How one method fares on simulated data.
 
-    method; outcome: "selected", "empty", "rejected" (ICP accepts no subset) or "failed" (it gave an error); exact,
-    covered: bool; size: of the selected subset; precision, recall; posterior: at the truth, nan where the method has
-    none; seconds: of the processor for the fit, with the screening if there is one; note: the error.
+    method; outcome: "selected", "empty", "rejected" (ICP accepts no subset) or "failed" (it gave an
+    error); exact, covered: bool; size: of the selected subset; precision, recall; posterior: at the
+    truth, nan where the method has none; seconds: of the processor for the fit, with the screening
+    if there is one; note: the error.
     """
     model = METHODS[name].build(seed)
     truth = data.truth
@@ -265,15 +315,27 @@ def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: Time
     try:
         model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
-        selected, outcome, note = np.zeros_like(truth), "failed", str(error)
+        selected = np.zeros_like(truth)
+        outcome = "failed"
+        note = str(error)
     else:
-        selected, outcome, note = model.support_, _outcome(model), ""
+        selected = model.support_
+        outcome = _outcome(model)
+        note = ""
     seconds = before + time.process_time() - started
     posterior = float("nan") if outcome == "failed" else _posterior_at(model, truth)
     return _row(name, outcome, selected, truth, posterior, seconds, note)
 
 
-def _row(name: str, outcome: str, selected: Mask, truth: Mask, posterior: float, seconds: float, note: str = "") -> Row:
+def _row(
+    name: str,
+    outcome: str,
+    selected: Mask,
+    truth: Mask,
+    posterior: float,
+    seconds: float,
+    note: str = "",
+) -> Row:
     no_answer = outcome in ("rejected", "failed")
     if no_answer:
         selected = np.zeros_like(truth)

@@ -1,4 +1,5 @@
-"""What a study is: a grid of cells, a number of replicates of each, and what is said about the rows they give."""
+"""What a study is: a grid of cells, a number of replicates of each, and what is said about the rows
+they give."""
 
 from __future__ import annotations
 
@@ -84,10 +85,11 @@ class Table:
 class Study(ABC):
     """A study at one scale; small, frozen and picklable, because it travels to the workers.
 
-    `replicate` is a function of (identity, cell, replicate number) and nothing else: cells, replicates and workers can
-    be divided in any way and the rows are the same.
+    `replicate` is a function of (identity, cell, replicate number) and nothing else: cells,
+    replicates and workers can be divided in any way and the rows are the same.
 
-    choice : fields that say which rows there are, and not what is in them; the others are the identity
+    choice : fields that say which rows there are, and not what is in them; the others are the
+        identity
     options : fields that the command line takes by name
     per_task : replicates that a worker does at a time
     measures_time : its numbers are seconds of this machine, which other processes lengthen
@@ -112,17 +114,20 @@ class Study(ABC):
 
     @property
     def source(self) -> dict[str, Any]:
-        """What `make_study` has to be told beside the name and the scale: the data of a study that simulates none."""
+        """What `make_study` has to be told beside the name and the scale: the data of a study that
+        simulates none."""
         return {}
 
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]: ...
 
     def prepared(self, folder: Path, device: str | None, jobs: int | None) -> Study:
-        """The study with what is computed before any replicate, in this folder; only some have anything to do on a
-        device."""
+        """The study with what is computed before any replicate, in this folder; only some have
+        anything to do on a device."""
         if device is not None:
-            raise EngineError(f"the study {self.name!r} has nothing to do on a device: leave device= out.")
+            raise EngineError(
+                f"the study {self.name!r} has nothing to do on a device: leave device= out."
+            )
         return self
 
     @abstractmethod
@@ -145,7 +150,8 @@ class Study(ABC):
         """What the numbers say, one paragraph each."""
 
     def rng(self, cell: Cell, number: int, *part: object) -> np.random.Generator:
-        """The generator of one replicate, or of a part of it that must not depend on the other parts."""
+        """The generator of one replicate, or of a part of it that must not depend on the other
+        parts."""
         return np.random.default_rng(seed_sequence(self.name, self.seed, cell.key, number, *part))
 
     def seed_of(self, cell: Cell, number: int, *part: object) -> int:
@@ -175,7 +181,8 @@ def check_methods(names: Iterable[str], known: Collection[str]) -> None:
             raise SettingError(f"no method is named {name!r}: use some of {', '.join(known)}.")
 
 
-ROWS, SETTINGS = "rows.jsonl", "settings.json"
+ROWS = "rows.jsonl"
+SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +195,20 @@ class Finished:
     rows: list[Row]
 
     def line(self) -> str:
-        return json.dumps({"cell": self.cell, "replicate": self.number, "seconds": self.seconds, "rows": self.rows})
+        return json.dumps(
+            {
+                "cell": self.cell,
+                "replicate": self.number,
+                "seconds": self.seconds,
+                "rows": self.rows,
+            }
+        )
 
 
 class Store:
-    """rows.jsonl holds one line per finished replicate, forced to the disk after every task; settings.json says
-    which study they belong to. A line that a crash cut short is not a result, and its replicate is done again.
+    """rows.jsonl holds one line per finished replicate, forced to the disk after every task;
+    settings.json says which study they belong to. A line that a crash cut short is not a result,
+    and its replicate is done again.
     """
 
     def __init__(self, folder: str | os.PathLike[str], study: Study) -> None:
@@ -202,9 +217,12 @@ class Store:
 
     @contextmanager
     def open(self) -> Iterator[dict[tuple[str, int], Finished]]:
-        """Create or check the folder and keep other processes out of it; gives what is there already."""
+        """Create or check the folder and keep other processes out of it; gives what is there
+        already."""
         with lock_folder(self.folder):
-            check_identity(self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists())
+            check_identity(
+                self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists()
+            )
             finished = self._read()
             with (self.folder / ROWS).open("a", encoding="utf-8") as self._rows:
                 yield finished
@@ -276,8 +294,8 @@ class StudyRun:
     def cost(self) -> float:
         """Seconds per replicate on one core: the mean over cells of the median of their replicates.
 
-        The first replicates compile kernels, which later ones do not pay for: where there are others, the first of
-        each cell is left out, or the first cell where each has but one.
+        The first replicates compile kernels, which later ones do not pay for: where there are
+        others, the first of each cell is left out, or the first cell where each has but one.
         """
         seconds = np.reshape(self.seconds_each, (-1, self.study.replicates))
         if seconds.shape[1] > 1:
@@ -296,12 +314,15 @@ def run_study(
     device: str | None = None,
     parts: Sequence[str | os.PathLike[str]] = (),
 ) -> StudyRun:
-    """Do the replicates that the folder does not hold yet, and write results, pictures and report.md.
+    """Do the replicates that the folder does not hold yet, and write results, pictures and
+    report.md.
 
-    jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead.
-    device : of PyTorch, for what a study can do on one; parts : folders of the same study with some of its methods
-    each, whose rows are taken over. Rows do not depend on jobs and dask. An interrupted run is continued by calling
-    again with the same folder.
+    jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the
+        work instead.
+    device : of PyTorch, for what a study can do on one; parts : folders of the same study with some
+        of its methods
+    each, whose rows are taken over. Rows do not depend on jobs and dask. An interrupted run is
+    continued by calling again with the same folder.
     """
     if study.replicates < 1:
         raise EngineError(f"replicates={study.replicates}: at least one is needed.")
@@ -311,7 +332,9 @@ def run_study(
         taken = [one for one in rows_of_parts(study, parts) if (one.cell, one.number) not in done]
         store.add(taken)
         done.update({(one.cell, one.number): one for one in taken})
-        wanted = {(cell.key, number) for cell in study.cells() for number in range(study.replicates)}
+        wanted = {
+            (cell.key, number) for cell in study.cells() for number in range(study.replicates)
+        }
         before = len(wanted & done.keys())
         started = time.perf_counter()
         workers, batches = _workers(study, list(study.tasks(set(done))), jobs, dask)
@@ -325,7 +348,9 @@ def run_study(
             folder=store.folder,
             results=store.table(done),
             seconds_each=[
-                done[cell.key, number].seconds for cell in study.cells() for number in range(study.replicates)
+                done[cell.key, number].seconds
+                for cell in study.cells()
+                for number in range(study.replicates)
             ],
             seconds=time.perf_counter() - started,
             n_now=len(wanted) - before,
@@ -338,8 +363,8 @@ def run_study(
 
 
 def rows_of_parts(study: Study, parts: Sequence[str | os.PathLike[str]]) -> list[Finished]:
-    """Replicates that all of the folders have finished, each with the rows of all: folders of the same study, with
-    other methods."""
+    """Replicates that all of the folders have finished, each with the rows of all: folders of the
+    same study, with other methods."""
     found: list[dict[tuple[str, int], Finished]] = []
     for part in map(Path, parts):
         if not (part / SETTINGS).is_file():
@@ -361,7 +386,8 @@ def rows_of_parts(study: Study, parts: Sequence[str | os.PathLike[str]]) -> list
 
 
 def run_task(study: Study, task: Task) -> list[Finished]:
-    """The replicates of one task. Runs in the workers; only the study, a cell and numbers travel there."""
+    """The replicates of one task. Runs in the workers; only the study, a cell and numbers travel
+    there."""
     cell, numbers = task
     batch = []
     with warnings.catch_warnings():
@@ -374,10 +400,14 @@ def run_task(study: Study, task: Task) -> list[Finished]:
     return batch
 
 
-def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None) -> tuple[str, Batches]:
+def _workers(
+    study: Study, tasks: list[Task], jobs: int | None, dask: str | None
+) -> tuple[str, Batches]:
     """Who does the work, in words, and the finished tasks in any order."""
     if study.measures_time and dask is not None:
-        raise EngineError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
+        raise EngineError(
+            f"the study {study.name!r} measures seconds on this machine: run it without dask=."
+        )
     return run_tasks(
         run_task,
         tasks,
@@ -394,7 +424,9 @@ _DPI = 130
 _DODGE = 0.01
 
 
-def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, NDArray[Any]]:
+def panels(
+    rows: int, columns: int, width: float, height: float, **options: Any
+) -> tuple[Figure, NDArray[Any]]:
     """A figure and its axes (rows, columns); size in inches."""
     figure = new_figure(width, height)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
@@ -408,15 +440,20 @@ def shades(count: int) -> list[str]:
     return [_SHADES[round(position)] for position in np.linspace(0, len(_SHADES) - 1, count)]
 
 
-def mean_band(values: ArrayLike, low: float = 0.0, high: float = np.inf) -> tuple[float, float, float]:
-    """Mean and its 95% normal interval, cut to [low, high]; without width where there is a single value."""
+def mean_band(
+    values: ArrayLike, low: float = 0.0, high: float = np.inf
+) -> tuple[float, float, float]:
+    """Mean and its 95% normal interval, cut to [low, high]; without width where there is a single
+    value."""
     numbers = np.asarray(values, dtype=float)
     mean = float(numbers.mean()) if len(numbers) else float("nan")
     half = _Z95 * float(numbers.std(ddof=1)) / np.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
     return mean, max(mean - half, low), min(mean + half, high)
 
 
-def banded_line(ax: Axes, x: ArrayLike, bands: Sequence[tuple[float, float, float]], color: str, label: str) -> None:
+def banded_line(
+    ax: Axes, x: ArrayLike, bands: Sequence[tuple[float, float, float]], color: str, label: str
+) -> None:
     """A line through the means with a shaded band; bands holds (mean, low, high) for each x."""
     mean, low, high = np.array(bands).T
     ax.fill_between(np.asarray(x), low, high, color=color, alpha=0.16, linewidth=0)
@@ -424,9 +461,12 @@ def banded_line(ax: Axes, x: ArrayLike, bands: Sequence[tuple[float, float, floa
 
 
 def whiskered_lines(
-    ax: Axes, x: Sequence[float], lines: Sequence[tuple[str, str, str, Sequence[tuple[float, float, float]]]]
+    ax: Axes,
+    x: Sequence[float],
+    lines: Sequence[tuple[str, str, str, Sequence[tuple[float, float, float]]]],
 ) -> None:
-    """Lines (label, color, dashes, bands) over a logarithmic axis with whiskers; those at one x stand side by side."""
+    """Lines (label, color, dashes, bands) over a logarithmic axis with whiskers; those at one x
+    stand side by side."""
     spread = _DODGE * np.log(max(x) / min(x)) if len(x) > 1 else 0.0
     for position, (label, color, dashes, bands) in enumerate(lines):
         mean, low, high = np.array(bands).T
@@ -456,7 +496,9 @@ def numbered_axis(ax: Axes, values: Sequence[float], label: str) -> None:
 def shared_legend(figure: Figure, ax: Axes, columns: int, title: str | None = None) -> None:
     """The entries of one panel, below all panels."""
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, title=title)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, title=title
+    )
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
@@ -477,7 +519,8 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "numba", "joblib", "mat
 
 
 def write_outputs(run: StudyRun) -> None:
-    """Every file in one step; report.md last, so that it never speaks of files that are not there."""
+    """Every file in one step; report.md last, so that it never speaks of files that are not
+    there."""
     for name, table in (("results", run.results), ("summary", run.study.table(run.results))):
         with replacing(run.folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
@@ -486,14 +529,20 @@ def write_outputs(run: StudyRun) -> None:
         save_figure(picture.figure, run.folder / picture.name)
     parts = [
         f"# {run.study.title}",
-        "## Reading\n\n" + "\n".join(f"- {sentence}" for sentence in run.study.reading(run.results)),
+        "## Reading\n\n"
+        + "\n".join(f"- {sentence}" for sentence in run.study.reading(run.results)),
         *(f"![{picture.caption}]({picture.name}.png)\n\n{picture.caption}" for picture in pictures),
         "## Numbers",
-        *(f"{table.title}\n\n{markdown_table(table.frame)}" for table in run.study.tables(run.results)),
+        *(
+            f"{table.title}\n\n{markdown_table(table.frame)}"
+            for table in run.study.tables(run.results)
+        ),
         "## What was run\n\n" + _settings(run),
         "## Cost\n\n" + "\n".join(f"- {sentence}" for sentence in cost_sentences(run)),
-        "## Files\n\n- `results.csv`: one row per replicate and case\n- `summary.csv`: what the pictures show\n"
-        "- `rows.jsonl`, `settings.json`: what an interrupted run continues from\n- the pictures also as `.svg`",
+        "## Files\n\n- `results.csv`: one row per replicate and case\n- `summary.csv`: what the "
+        "pictures show\n"
+        "- `rows.jsonl`, `settings.json`: what an interrupted run continues from\n- the pictures "
+        "also as `.svg`",
         "## Versions\n\n" + _versions(),
     ]
     write_text(run.folder / "report.md", "\n\n".join(parts) + "\n")
@@ -503,7 +552,8 @@ def cost_sentences(run: StudyRun) -> list[str]:
     """What the run took, and what the paper's scale would take."""
     n = len(run.seconds_each)
     said = [
-        f"One replicate costs {_seconds(run.cost)} on one core; all {n:,} of them {_seconds(run.cost * n)}.",
+        f"One replicate costs {_seconds(run.cost)} on one core; all {n:,} of them "
+        f"{_seconds(run.cost * n)}.",
         f"This session did {run.n_now:,} replicates in {_seconds(run.seconds)} with {run.workers}"
         + (f"; {run.n_before:,} were there from before." if run.n_before else "."),
     ]
@@ -511,7 +561,8 @@ def cost_sentences(run: StudyRun) -> list[str]:
     total = len(paper.cells()) * paper.replicates
     if total > n:
         said.append(
-            f"The paper's scale has {total:,} replicates: at this cost about {duration(run.cost * total)} on one core, "
+            f"The paper's scale has {total:,} replicates: at this cost about "
+            f"{duration(run.cost * total)} on one core, "
             "divided by the number of --jobs."
         )
     return said
@@ -525,18 +576,22 @@ def _settings(run: StudyRun) -> str:
     study = run.study
     usual = make_study(study.name, study.scale, **study.source)
     command = f"python -m replication {study.name} --scale {study.scale}"
-    command += "".join(f" --{option} {shlex.quote(str(value))}" for option, value in study.source.items())
+    command += "".join(
+        f" --{option} {shlex.quote(str(value))}" for option, value in study.source.items()
+    )
     for option in study.options:
         value = getattr(study, option)
         if value != getattr(usual, option):
             command += (
-                f" --{option.replace('_', '-')} {shlex.join(map(str, value)) if isinstance(value, tuple) else value}"
+                f" --{option.replace('_', '-')} "
+                f"{shlex.join(map(str, value)) if isinstance(value, tuple) else value}"
             )
     settings = {name: value for name, value in study.settings().items() if name != "scale"}
     lines = [f"`{command}` ({len(study.cells())} cells of {study.replicates:,} replicates)", ""]
     lines += [f"- {name}: {_listed(value)}" for name, value in settings.items()]
     lines.append(
-        "- each replicate has its own random stream, derived from the study's name, the seed, the cell and the "
+        "- each replicate has its own random stream, derived from the study's name, the seed, the "
+        "cell and the "
         "replicate's number"
     )
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""Models of the paper's studies: theory, 450 features, and the examples that one or two environments leave open."""
+"""Models of the paper's studies: theory, 450 features, and the examples that one or two
+environments leave open."""
 
 from __future__ import annotations
 
@@ -32,9 +33,14 @@ P450 = replace(
 
 
 def theory(
-    n_environments: int, strength: float | Range, rng: np.random.Generator, p: int = 3, **changes: Any
+    n_environments: int,
+    strength: float | Range,
+    rng: np.random.Generator,
+    p: int = 3,
+    **changes: Any,
 ) -> StructuralModel:
-    """The model of the theory study; strength 1/3, 2/3 or 1 intervenes on one, two or all three features.
+    """The model of the theory study; strength 1/3, 2/3 or 1 intervenes on one, two or all three
+    features.
 
     changes : fields of `SimulationParameters` that differ from `THEORY`
     """
@@ -42,9 +48,14 @@ def theory(
 
 
 def p450(
-    n_environments: int, rng: np.random.Generator, strength: float | Range | None = None, p: int = 450, **changes: Any
+    n_environments: int,
+    rng: np.random.Generator,
+    strength: float | Range | None = None,
+    p: int = 450,
+    **changes: Any,
 ) -> StructuralModel:
-    """The model of the high-dimensional comparison, as published: features late in the ordering reach 1e30.
+    """The model of the high-dimensional comparison, as published: features late in the ordering
+    reach 1e30.
 
     changes : fields of `SimulationParameters` that differ from `P450`
     """
@@ -52,21 +63,31 @@ def p450(
 
 
 def example_1(n_environments: int = 3) -> StructuralModel:
-    """x1 → y → x2, and in the third environment also x1 → x2. The truth is {x1}; with two also {x1, x2} is invariant.
+    """x1 → y → x2, and in the third environment also x1 → x2. The truth is {x1}; with two also {x1,
+    x2} is invariant.
 
-    x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(y + 0.1, 0.1²), in the third N(x1 + y + 0.1, 0.1²).
+    x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(y + 0.1, 0.1²), in the third N(x1 + y +
+    0.1, 0.1²).
     """
     slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): 1.0} for on_x1 in (0.0, 0.0, 1.0)]
-    return _example((0, 2, 1), slopes, [[mean, 0.1, 0.5] for mean in (0.0, 2.0, 5.0)], n_environments)
+    return _example(
+        (0, 2, 1), slopes, [[mean, 0.1, 0.5] for mean in (0.0, 2.0, 5.0)], n_environments
+    )
 
 
 def example_3(n_environments: int = 3) -> StructuralModel:
-    """y ← x1 → x2, and in the third environment also y → x2. The truth is {x1}; with two also {x1, x2} is invariant.
+    """y ← x1 → x2, and in the third environment also y → x2. The truth is {x1}; with two also {x1,
+    x2} is invariant.
 
     x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(x1 + 0.1, −2 x1 + 0.1 or x1 + y; 0.1²).
     """
-    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): on_y} for on_x1, on_y in ((1.0, 0.0), (-2.0, 0.0), (1.0, 1.0))]
-    return _example((0, 2, 1), slopes, [[0.0, 0.1, 0.5], [2.0, 0.1, 0.5], [5.0, 0.0, 0.5]], n_environments)
+    slopes = [
+        {(2, 0): 1.0, (1, 0): on_x1, (1, 2): on_y}
+        for on_x1, on_y in ((1.0, 0.0), (-2.0, 0.0), (1.0, 1.0))
+    ]
+    return _example(
+        (0, 2, 1), slopes, [[0.0, 0.1, 0.5], [2.0, 0.1, 0.5], [5.0, 0.0, 0.5]], n_environments
+    )
 
 
 def _example(
@@ -75,14 +96,20 @@ def _example(
     intercepts: list[list[float]],
     n_environments: int,
 ) -> StructuralModel:
-    """Columns 0, 1 and 2 are x1, x2 and y; slopes[e][i, j] is the effect of column j on column i."""
+    """Columns 0, 1 and 2 are x1, x2 and y; slopes[e][i, j] is the effect of column j on column
+    i."""
     if n_environments not in (2, 3):
-        raise SettingError(f"n_environments={n_environments!r}: the examples have 2 or 3 environments.")
-    coefficients, shifts = np.zeros((3, 3, 3)), np.array(intercepts)
+        raise SettingError(
+            f"n_environments={n_environments!r}: the examples have 2 or 3 environments."
+        )
+    coefficients = np.zeros((3, 3, 3))
+    shifts = np.array(intercepts)
     for e, effects in enumerate(slopes):
         for place, effect in effects.items():
             coefficients[e][place] = effect
     differs = (coefficients != coefficients[0]).any(axis=2) | (shifts != shifts[0])
     kept = slice(n_environments)
     variances = np.full((n_environments, 3), 0.1**2)
-    return StructuralModel(np.array(ordering), coefficients[kept], shifts[kept], variances, differs[kept, :-1])
+    return StructuralModel(
+        np.array(ordering), coefficients[kept], shifts[kept], variances, differs[kept, :-1]
+    )

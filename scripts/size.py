@@ -1,4 +1,5 @@
-"""The size of a checkout: `python scripts/size.py [CHECKOUT]` prints what the plan of the code has goals for.
+"""The size of a checkout: `python scripts/size.py [CHECKOUT]` prints what the plan of the code has
+goals for.
 
 Counts of files, syntax nodes and names need no installation; what a fit and its printing do is
 measured by running them.
@@ -111,7 +112,10 @@ def nodes(tree: ast.AST) -> int:
 def packed(tree: ast.AST) -> int:
     """Count `a, b = x, y`: several values in one assignment, not from one call."""
     assignments = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
-    return sum(isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple) for node in assignments)
+    return sum(
+        isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple)
+        for node in assignments
+    )
 
 
 def docstring_lines(tree: ast.AST) -> int:
@@ -136,12 +140,15 @@ def top_level_names(tree: ast.Module) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.Assign):
             yield from (
-                target.id for target in node.targets if isinstance(target, ast.Name) and not target.id.startswith("__")
+                target.id
+                for target in node.targets
+                if isinstance(target, ast.Name) and not target.id.startswith("__")
             )
 
 
 def lines_that_switch(tree: ast.AST) -> set[int]:
-    """Return lines that name a member of `Predicts`, or compare a kind with its name or `event` with None."""
+    """Return lines that name a member of `Predicts`, or compare a kind with its name or `event`
+    with None."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "Predicts":
@@ -181,7 +188,10 @@ def run(checkout: Path, *arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1]
-        sys.exit(f"{sys.executable} cannot run the package: {reason}\nUse the Python of .venv (make .venv/.run).")
+        sys.exit(
+            f"{sys.executable} cannot run the package: {reason}\nUse the Python of .venv (make "
+            ".venv/.run)."
+        )
     return done.stdout.strip().splitlines()[-1] if "-c" in arguments else done.stdout
 
 

@@ -35,7 +35,11 @@ class RunningApp:
         """The process of the page that computes."""
         children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         started = [pid for file in children for pid in file.read_text().split()]
-        (worker,) = (int(pid) for pid in started if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        (worker,) = (
+            int(pid)
+            for pid in started
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
         return worker
 
     def end(self, number: int = signal.SIGTERM) -> str:
@@ -46,12 +50,20 @@ class RunningApp:
 
 @contextmanager
 def running_app(temporary: Path, *arguments: str) -> Iterator[RunningApp]:
-    """With `temporary` as the place of temporary files, on one core: a fit that is to go on does so on any machine."""
+    """With `temporary` as the place of temporary files, on one core: a fit that is to go on does so
+    on any machine."""
     for needed in ("starlette", "uvicorn", "jinja2", "python_multipart"):
         pytest.importorskip(needed, reason="needs pip install 'invariant-prediction[app]'")
     command = [sys.executable, "-m", "invariance", "app", "--no-browser", *arguments]
-    env = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1", "LOKY_MAX_CPU_COUNT": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    env = {
+        **os.environ,
+        "TMPDIR": str(temporary),
+        "PYTHONUNBUFFERED": "1",
+        "LOKY_MAX_CPU_COUNT": "1",
+    }
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+    )
     assert process.stdout is not None
     lines = []
     try:

@@ -21,7 +21,9 @@ def cut(table: pa.Table, cuts: Iterable[int]) -> list[pa.Table]:
     return [table.slice(begin, end - begin) for begin, end in pairwise(ends)]
 
 
-def added(pieces: Iterable[pa.Table], columns: Sequence[str], **settings: Any) -> MomentsAccumulator:
+def added(
+    pieces: Iterable[pa.Table], columns: Sequence[str], **settings: Any
+) -> MomentsAccumulator:
     """Of tables with the environments in `site`"""
     rows = MomentsAccumulator(columns, "site", **settings)
     for piece in pieces:
@@ -39,15 +41,22 @@ def assert_alike(first: Moments, second: Moments, rtol: float = 1e-10) -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
     np.testing.assert_allclose(first.means, second.means, rtol=1e-15, atol=1e-15)
     size = np.sqrt(np.diagonal(first.scatter, axis1=1, axis2=2))
-    assert (np.abs(first.scatter - second.scatter) <= rtol * size[:, :, None] * size[:, None, :]).all()
+    assert (
+        np.abs(first.scatter - second.scatter) <= rtol * size[:, :, None] * size[:, None, :]
+    ).all()
 
 
 def assert_same_bits(first: Moments, second: Moments) -> None:
     """But for the kind of the outcome"""
     for name in (field.name for field in fields(Moments) if field.name != "kind"):
-        one, other = getattr(first, name), getattr(second, name)
+        one = getattr(first, name)
+        other = getattr(second, name)
         if isinstance(one, np.ndarray):
-            assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes()), name
+            assert (one.dtype, one.shape, one.tobytes()) == (
+                other.dtype,
+                other.shape,
+                other.tobytes(),
+            ), name
         else:
             assert one == other, name
     assert list(map(type, first.environments)) == list(map(type, second.environments))
@@ -59,4 +68,6 @@ def exact_scatter(X: np.ndarray) -> np.ndarray:
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     centred = [[value - mean for value, mean in zip(row, means, strict=True)] for row in rows]
     columns = list(zip(*centred, strict=True))
-    return np.array([[float(sum(a * b for a, b in zip(u, v, strict=True))) for v in columns] for u in columns])
+    return np.array(
+        [[float(sum(a * b for a, b in zip(u, v, strict=True))) for v in columns] for u in columns]
+    )

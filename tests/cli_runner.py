@@ -13,7 +13,9 @@ PLAIN = {"FORCE_COLOR": None, "NO_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS
 
 
 def run(*arguments: object, **env: str) -> Result:
-    return CliRunner(env={**PLAIN, **env}).invoke(app, [str(a) for a in arguments], prog_name="invariance")
+    return CliRunner(env={**PLAIN, **env}).invoke(
+        app, [str(a) for a in arguments], prog_name="invariance"
+    )
 
 
 def fails(*arguments: object) -> str:

@@ -64,8 +64,11 @@ class Plain(BoundModel):
 
     def __init__(self, model: BoundModel) -> None:
         super().__init__(model.observed)
-        self.hidden, self.log_ratio_many = model, model.log_ratio_many
-        self.gain_many, self.null_many, self.fit = model.gain_many, model.null_many, model.fit
+        self.hidden = model
+        self.log_ratio_many = model.log_ratio_many
+        self.gain_many = model.gain_many
+        self.null_many = model.null_many
+        self.fit = model.fit
 
     name = property(lambda self: self.hidden.name)
 
@@ -84,7 +87,8 @@ def table(grouped: bool, binary: bool, whole: bool = False) -> MultiEnvironmentD
     """Three environments; the outcome follows x0, x2 and x3 alike in all of them, and the
     last feature follows the outcome, differently in each."""
     rng = np.random.default_rng(5)
-    counts, columns = (60, 70, 80), 7
+    counts = (60, 70, 80)
+    columns = 7
     environment = np.repeat(range(3), counts)
     X = rng.normal(size=(sum(counts), columns)) + 0.7 * rng.normal(size=(3, columns))[environment]
     y = 1.2 * X[:, 0] - X[:, 2] + 0.3 * X[:, 3] + rng.normal(size=len(X))
@@ -95,7 +99,9 @@ def table(grouped: bool, binary: bool, whole: bool = False) -> MultiEnvironmentD
     if not grouped:
         return data
     features = Features.of(data.feature_names, {"g": ("x0", "x1", "x2"), "h": ("x4", "x5")})
-    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    return replace(
+        data, feature_names=features.names, original_features=features.names, grouping=features
+    )
 
 
 MODELS: dict[str, Family] = {

@@ -32,7 +32,8 @@ def example(workdir: Path) -> Path:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of other things: short searches for compatible subsets, and luck simulated from few data sets."""
+    """For tests of other things: short searches for compatible subsets, and luck simulated from few
+    data sets."""
     monkeypatch.setattr("invariance.decisions.predictive._STEPS", 30)
     monkeypatch.setattr("invariance.decisions.luck.SIMULATED", 10)
 
@@ -41,4 +42,6 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of the time of a report; their words stay."""
     pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariant-prediction[report]'")
-    monkeypatch.setattr("invariance.report.sections.picture", lambda draw, size, caption: Picture("", "", caption))
+    monkeypatch.setattr(
+        "invariance.report.sections.picture", lambda draw, size, caption: Picture("", "", caption)
+    )

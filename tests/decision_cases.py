@@ -14,10 +14,15 @@ from invariance.decisions.pipeline import Findings
 
 
 def made(
-    n_environments: int = 4, n: int = 120, n_noise: int = 1, shifted: float = 1.5, seed: int = 0, **changes: Any
+    n_environments: int = 4,
+    n: int = 120,
+    n_noise: int = 1,
+    shifted: float = 1.5,
+    seed: int = 0,
+    **changes: Any,
 ) -> MultiEnvironmentData:
-    """y = a − b/2 + noise alike everywhere; `effect` results from y, differently in each; `noise0`, … say nothing.
-    Only a is moved by the environments."""
+    """y = a − b/2 + noise alike everywhere; `effect` results from y, differently in each; `noise0`,
+    … say nothing. Only a is moved by the environments."""
     rng = np.random.default_rng(seed)
     e = np.repeat(np.arange(n_environments), n)
     a, b = rng.normal(size=(2, len(e)))

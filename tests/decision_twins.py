@@ -1,4 +1,5 @@
-"""The decision rule of METHODS 8, 9 and 13 in plain NumPy and SciPy: every subset, every environment, no kernel."""
+"""The decision rule of METHODS 8, 9 and 13 in plain NumPy and SciPy: every subset, every
+environment, no kernel."""
 
 from __future__ import annotations
 
@@ -14,13 +15,19 @@ from twins import all_masks
 NEGLIGIBLE = 1e-11  # singular value of the scaled columns, relative to the largest
 
 
-def fits(X: np.ndarray, y: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """RSS (S,), rank (S,) and slopes (S, p) of centred y on centred X; minimum-norm where columns are dependent."""
+def fits(
+    X: np.ndarray, y: np.ndarray, masks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """RSS (S,), rank (S,) and slopes (S, p) of centred y on centred X; minimum-norm where columns
+    are dependent."""
     norms = np.linalg.norm(X, axis=0)
     norms[norms == 0.0] = 1.0
     triangle = np.linalg.qr(np.column_stack([X / norms, y]), mode="r")
-    columns, outcome = triangle[:, :-1], triangle[:, -1]
-    rss, rank, slopes = np.empty(len(masks)), np.zeros(len(masks), int), np.zeros(masks.shape)
+    columns = triangle[:, :-1]
+    outcome = triangle[:, -1]
+    rss = np.empty(len(masks))
+    rank = np.zeros(len(masks), int)
+    slopes = np.zeros(masks.shape)
     rss[:] = outcome @ outcome
     for size in range(1, masks.shape[1] + 1):
         here = np.flatnonzero(masks.sum(axis=1) == size)
@@ -39,8 +46,8 @@ def fits(X: np.ndarray, y: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, n
 
 @dataclass
 class Evidence:
-    """One number per subset, in the order of `masks`. `local`, `ranks` and, of the rows outside each environment,
-    `rests` and `rest_ranks` are (E, S)."""
+    """One number per subset, in the order of `masks`. `local`, `ranks` and, of the rows outside
+    each environment, `rests` and `rest_ranks` are (E, S)."""
 
     masks: np.ndarray
     counts: np.ndarray
@@ -78,7 +85,9 @@ class Evidence:
     @property
     def variance_of_deviance(self) -> np.ndarray:
         nu_p, nu = self.freedom
-        return (self.counts[:, None] ** 2 * polygamma(1, nu / 2)).sum(axis=0) - self.n**2 * polygamma(1, nu_p / 2)
+        return (self.counts[:, None] ** 2 * polygamma(1, nu / 2)).sum(
+            axis=0
+        ) - self.n**2 * polygamma(1, nu_p / 2)
 
     def noncentrality(self, rho: float) -> np.ndarray:
         r2 = 1.0 - self.pooled / self.total
@@ -86,7 +95,8 @@ class Evidence:
 
     def p_mean(self, rho: float) -> np.ndarray:
         nu_p, nu_e = self.freedom
-        nu, rss = nu_e.sum(axis=0), self.local.sum(axis=0)
+        nu = nu_e.sum(axis=0)
+        rss = self.local.sum(axis=0)
         d = nu_p - nu
         f = np.maximum(self.pooled - rss, 0.0) / d / (rss / nu)
         return np.where(d > 0, tails(f, d, nu, self.noncentrality(rho)), 1.0)
@@ -96,7 +106,8 @@ class Evidence:
         if len(self.counts) < 3:
             return np.ones(len(self.masks))
         nu_p, nu_e = self.freedom
-        nu, rss = nu_e.sum(axis=0), self.local.sum(axis=0)
+        nu = nu_e.sum(axis=0)
+        rss = self.local.sum(axis=0)
         counts = self.counts[:, None]
         d = nu_p - (self.n - counts - 1 - self.rest_ranks) - nu_e
         f = np.maximum(self.pooled - self.rests - self.local, 0.0) / d / (rss / nu)
@@ -105,13 +116,20 @@ class Evidence:
 
     def p_variance(self, tau: float) -> np.ndarray:
         _, nu_e = self.freedom
-        nu, n_environments = nu_e.sum(axis=0), len(self.counts)
-        m = nu * np.log(self.local.sum(axis=0) / nu) - (nu_e * np.log(self.local / nu_e)).sum(axis=0)
+        nu = nu_e.sum(axis=0)
+        n_environments = len(self.counts)
+        m = nu * np.log(self.local.sum(axis=0) / nu) - (nu_e * np.log(self.local / nu_e)).sum(
+            axis=0
+        )
         c = 1 + ((1 / nu_e).sum(axis=0) - 1 / nu) / (3 * (n_environments - 1))
         kappa = 1 + np.maximum(self.kurtosis, 0.0) / 2
         x = np.maximum(m, 0.0) / (c * kappa)
         away = self.n * tau**2 / (2 * kappa)
-        return 1.0 - chndtr(x, n_environments - 1, away) if tau else stats.chi2.sf(x, n_environments - 1)
+        return (
+            1.0 - chndtr(x, n_environments - 1, away)
+            if tau
+            else stats.chi2.sf(x, n_environments - 1)
+        )
 
     def p_invariant(self, rho: float = 0.1, tau: float = 0.1, lowest: float = 0.02) -> np.ndarray:
         """Environments one by one are looked at where the whole is not below the lowest level."""
@@ -123,7 +141,9 @@ class Evidence:
 
 def tails(f: np.ndarray, d: np.ndarray, nu: np.ndarray, noncentrality: np.ndarray) -> np.ndarray:
     """P(F' ≥ f)"""
-    return np.where(noncentrality > 0.0, 1.0 - ncfdtr(d, nu, noncentrality, f), stats.f.sf(f, d, nu))
+    return np.where(
+        noncentrality > 0.0, 1.0 - ncfdtr(d, nu, noncentrality, f), stats.f.sf(f, d, nu)
+    )
 
 
 def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evidence:
@@ -137,8 +157,13 @@ def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evi
     rests = []
     for e in range(data.n_environments):
         rest = data.environment_index != e
-        X_rest, y_rest = data.X[rest], data.y[rest]
-        rests.append(fits(X_rest - X_rest.mean(axis=0), y_rest - y_rest.mean(), masks) if rest.any() else local[e])
+        X_rest = data.X[rest]
+        y_rest = data.y[rest]
+        rests.append(
+            fits(X_rest - X_rest.mean(axis=0), y_rest - y_rest.mean(), masks)
+            if rest.any()
+            else local[e]
+        )
     return Evidence(
         masks=masks,
         counts=np.array([len(y) for _, y in parts]),
@@ -147,7 +172,9 @@ def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evi
         local=np.array([rss for rss, _, _ in local]),
         pooled_rank=rank,
         ranks=np.array([rank for _, rank, _ in local]),
-        kurtosis=np.concatenate([excess_kurtosis(y[:, None] - X @ b.T) for b in np.array_split(slopes, 16) if len(b)]),
+        kurtosis=np.concatenate(
+            [excess_kurtosis(y[:, None] - X @ b.T) for b in np.array_split(slopes, 16) if len(b)]
+        ),
         rests=np.array([rss for rss, _, _ in rests]),
         rest_ranks=np.array([rank for _, rank, _ in rests]),
         total=float(((data.y - data.y.mean()) ** 2).sum()),
@@ -159,13 +186,20 @@ def excess_kurtosis(residuals: np.ndarray) -> np.ndarray:
 
 
 def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> float:
-    """s²_pool + (1 + 1/E)·tr(T̂₊ M̄): what the random-effects rule minimises, coefficients at 1 and x − x̄. On k columns
-    that are constant in every environment heights are regressed, which costs a factor (E − 2)/(E − 2 − k)."""
-    X, n = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.n_environments
+    """s²_pool + (1 + 1/E)·tr(T̂₊ M̄): what the random-effects rule minimises, coefficients at 1 and
+    x − x̄. On k columns that are constant in every environment heights are regressed, which costs a
+    factor (E − 2)/(E − 2 − k)."""
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    n = data.n_environments
     groups = [data.rows(e) for e in range(n)]
-    varying = np.array([any(np.ptp(X[rows, j]) > 0.0 for rows in groups) for j in range(X.shape[1])])
-    design, betas, variances = np.column_stack([np.ones(data.n_rows), X[:, mask & varying]]), [], []
-    d, k = design.shape[1], int((mask & ~varying).sum())
+    varying = np.array(
+        [any(np.ptp(X[rows, j]) > 0.0 for rows in groups) for j in range(X.shape[1])]
+    )
+    design = np.column_stack([np.ones(data.n_rows), X[:, mask & varying]])
+    betas = []
+    variances = []
+    d = design.shape[1]
+    k = int((mask & ~varying).sum())
     for rows in groups:
         gram = np.linalg.pinv(design[rows].T @ design[rows])
         beta = gram @ design[rows].T @ data.y[rows]
@@ -173,13 +207,16 @@ def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> f
         betas.append(beta)
         variances.append(gram * rss / (len(rows) - d))
     apart = np.array(betas) - np.mean(betas, axis=0)
-    steady = np.column_stack([np.ones(n), np.array([X[rows].mean(axis=0) for rows in groups])[:, mask & ~varying]])
+    steady = np.column_stack(
+        [np.ones(n), np.array([X[rows].mean(axis=0) for rows in groups])[:, mask & ~varying]]
+    )
     apart[:, 0] -= steady @ np.linalg.lstsq(steady, apart[:, 0], rcond=None)[0]
     apart[:, 0] *= np.sqrt((n - 1) / (n - 1 - k))
     scatter = apart.T @ apart / (n - 1) - np.mean(variances, axis=0)
     whole = np.column_stack([np.ones(data.n_rows), X[:, mask]])
     pooled = data.y - whole @ np.linalg.lstsq(whole, data.y, rcond=None)[0]
-    # The positive part is taken where the second moment is the identity, so that it does not depend on units.
+    # The positive part is taken where the second moment is the identity, so that it does not depend
+    # on units.
     root = np.linalg.cholesky(design.T @ design / data.n_rows)
     between = np.maximum(np.linalg.eigvalsh(root.T @ scatter @ root), 0.0).sum()
     factor = (1 + 1 / n) * ((n - 2) / (n - 2 - k) if k else 1.0)
@@ -187,9 +224,11 @@ def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> f
 
 
 def separate_gains(data: MultiEnvironmentData, mask: np.ndarray) -> np.ndarray:
-    """(p,) freedom · log(RSS without a feature / RSS), least squares with a baseline in each environment, plus the same
-    of columns that vary in one environment at most, in a regression of the baselines on them; NaN outside the subset"""
-    index, owners = data.environment_index, np.repeat(np.arange(len(mask)), data.features.widths)
+    """(p,) freedom · log(RSS without a feature / RSS), least squares with a baseline in each
+    environment, plus the same of columns that vary in one environment at most, in a regression of
+    the baselines on them; NaN outside the subset"""
+    index = data.environment_index
+    owners = np.repeat(np.arange(len(mask)), data.features.widths)
     parts = [data.X[index == e] for e in range(data.n_environments)]
     sloped = np.sum([np.ptp(part, axis=0) > 0.0 for part in parts], axis=0) >= 2
     means = np.array([part.mean(axis=0) for part in parts])
@@ -209,7 +248,9 @@ def separate_gains(data: MultiEnvironmentData, mask: np.ndarray) -> np.ndarray:
     baselines -= means[:, used] @ slopes[: used.sum()]
 
     def between(features: np.ndarray) -> tuple[float, int, np.ndarray]:
-        return fitted(np.column_stack([means[:, ~sloped & features[owners]], np.ones(len(means))]), baselines)
+        return fitted(
+            np.column_stack([means[:, ~sloped & features[owners]], np.ones(len(means))]), baselines
+        )
 
     rss_between, freedom_between, _ = between(mask)
     gains = np.full(len(mask), np.nan)

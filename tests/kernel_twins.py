@@ -25,7 +25,8 @@ def subset_slopes(gram, tolerance, starts, members):
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) ** 2):
         k = chosen.shape[1]
         columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
-        matrices, found = gram[columns[:, None], columns], np.empty(chosen.T.shape)
+        matrices = gram[columns[:, None], columns]
+        found = np.empty(chosen.T.shape)
         for i in range(k):
             matrices[i, i] = np.where(matrices[i, i] >= tolerance, matrices[i, i], np.nan)
             row = matrices[i, i + 1 :]
@@ -96,11 +97,13 @@ def _log_ratios(scoring, shares):
 
 
 def _outcome_shares(scoring, fixed, starts, block):
-    """(G, 2**b) what each subset of b features, joined by the columns `fixed`, leaves of the outcome in each group; NaN
-    where undecidable"""
+    """(G, 2**b) what each subset of b features, joined by the columns `fixed`, leaves of the
+    outcome in each group; NaN where undecidable"""
     columns = np.concatenate([fixed, block, [scoring.outcome]])
     scale = scoring.inverse_scale[:, columns]
-    nodes = (scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None])[..., None]
+    nodes = (scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None])[
+        ..., None
+    ]
     absent = scale == 0.0
     for j in range(len(fixed)):
         nodes = _swept(nodes, absent[:, j], scoring.tolerance)
@@ -114,10 +117,13 @@ def _outcome_shares(scoring, fixed, starts, block):
 
 
 def _swept(moments, absent, tolerance):
-    """moments (G, d, d, n) of n nodes without their first column, which is regressed out of the others; absent (G,)"""
+    """moments (G, d, d, n) of n nodes without their first column, which is regressed out of the
+    others; absent (G,)"""
     pivot = moments[:, 0, 0]
     with np.errstate(divide="ignore"):
-        reciprocal = np.where(absent[:, None], 0.0, np.where(pivot >= tolerance, 1.0 / pivot, np.nan))
+        reciprocal = np.where(
+            absent[:, None], 0.0, np.where(pivot >= tolerance, 1.0 / pivot, np.nan)
+        )
     row = moments[:, 0, 1:]
     return moments[:, 1:, 1:] - (row * reciprocal[:, None])[:, :, None] * row[:, None]
 
@@ -126,23 +132,30 @@ def score_block(scoring, fixed, starts, block, out):
     out[:] = _log_ratios(scoring, _outcome_shares(scoring, fixed, starts, block))
     unknown = np.flatnonzero(np.isnan(out))
     if len(unknown) and scoring.rows.values.size:
-        chosen = np.repeat(unknown[:, None] >> np.arange(len(starts) - 1) & 1 == 1, np.diff(starts), axis=1)
+        chosen = np.repeat(
+            unknown[:, None] >> np.arange(len(starts) - 1) & 1 == 1, np.diff(starts), axis=1
+        )
         holds = np.column_stack([np.ones((len(unknown), len(fixed)), dtype=bool), chosen])
-        ends, decided = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]), np.empty(len(unknown))
-        score_subsets(scoring, np.nan, ends, np.concatenate([fixed, block])[np.nonzero(holds)[1]], decided)
+        ends = np.concatenate([[0], np.cumsum(holds.sum(axis=1))])
+        decided = np.empty(len(unknown))
+        score_subsets(
+            scoring, np.nan, ends, np.concatenate([fixed, block])[np.nonzero(holds)[1]], decided
+        )
         out[unknown] = decided
 
 
 def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, members, out):
     scores = _log_ratios(scoring, _outcome_shares(scoring, fixed, starts, block))
-    members[:], members[:, : len(prefix)] = -1, prefix
+    members[:] = -1
+    members[:, : len(prefix)] = prefix
     for row, more in enumerate(_extensions((), len(starts) - 1, max_size - len(prefix))):
         members[row, len(prefix) : len(prefix) + len(more)] = np.add(more, first)
         out[row] = scores[sum(1 << j for j in more)]
 
 
 def _extensions(subset, n_features, max_size):
-    """The subset and all that extend it by features after its last one, in the order of a dictionary."""
+    """The subset and all that extend it by features after its last one, in the order of a
+    dictionary."""
     found = [subset]
     if len(subset) < max_size:
         for j in range(subset[-1] + 1 if subset else 0, n_features):
@@ -151,22 +164,30 @@ def _extensions(subset, n_features, max_size):
 
 
 def screen_block(screen, pooled, local, ranks, missing, first_rank, first_missing, least, gain):
-    total, environments = screen.counts[-1], len(screen.counts) - 1
-    rank, lacking = first_rank + ranks, first_missing + missing
+    total = screen.counts[-1]
+    environments = len(screen.counts) - 1
+    rank = first_rank + ranks
+    lacking = first_missing + missing
     left = total - environments * (1.0 + rank) + lacking
     between = total - 1.0 - rank - left
     with np.errstate(divide="ignore", invalid="ignore"):
         gain[:] = -0.5 * total * np.log(pooled)
-        statistic = np.where(between > 0.0, (screen.squares[-1] * pooled - local) / between / (local / left), 0.0)
-        tolerated = np.clip(np.nan_to_num(screen.per_signal * total * (1.0 / pooled - 1.0)), 0.0, screen.most)
+        statistic = np.where(
+            between > 0.0, (screen.squares[-1] * pooled - local) / between / (local / left), 0.0
+        )
+        tolerated = np.clip(
+            np.nan_to_num(screen.per_signal * total * (1.0 / pooled - 1.0)), 0.0, screen.most
+        )
         step = np.ceil((screen.limits.shape[2] - 1) * np.sqrt(tolerated / screen.most)).astype(int)
         light = ~(gain >= least[rank]) | np.isnan(local)
     gain[light | (statistic > screen.limits[rank, lacking, step])] = np.nan
 
 
 def _fits(scoring, members):
-    """(G, S) shares of the outcome that subsets (S, k) leave, from rows where second moments cannot tell, and ranks"""
-    scale, tolerance = scoring.inverse_scale, scoring.tolerance
+    """(G, S) shares of the outcome that subsets (S, k) leave, from rows where second moments cannot
+    tell, and ranks"""
+    scale = scoring.inverse_scale
+    tolerance = scoring.tolerance
     grams = scoring.scatter * scale[:, :, None] * scale[:, None, :]
     k = members.shape[1]
     columns = np.column_stack([members, np.full(len(members), scoring.outcome)]).T
@@ -176,14 +197,19 @@ def _fits(scoring, members):
     for i in range(k):
         usable = present[i] & (matrices[i, i] >= tolerance)
         dependent |= present[i] & ~usable
-        _sweep(matrices, i, np.divide(1.0, matrices[i, i], out=np.zeros(usable.shape), where=usable))
-    shares, ranks = matrices[k, k].copy(), present.sum(axis=0)
+        _sweep(
+            matrices, i, np.divide(1.0, matrices[i, i], out=np.zeros(usable.shape), where=usable)
+        )
+    shares = matrices[k, k].copy()
+    ranks = present.sum(axis=0)
     unknown = dependent | ~(shares >= tolerance)
     shares[unknown] = np.nan
     if scoring.rows.values.size:
         for g in np.flatnonzero(unknown.any(axis=1)).tolist():
             asked = np.flatnonzero(unknown[g])
-            shares[g, asked], from_rows = _fits_from_rows(scoring.rows, g, members[asked], scoring.outcome)
+            shares[g, asked], from_rows = _fits_from_rows(
+                scoring.rows, g, members[asked], scoring.outcome
+            )
             ranks[g, asked] = np.where(dependent[g, asked], from_rows, ranks[g, asked])
     return shares, ranks
 
@@ -195,7 +221,8 @@ def _sweep(matrices, i, reciprocals):
 
 
 def _fits_from_rows(rows, g, members, outcome):
-    """Of subsets (S, k) in group g: (S,) shares of the outcome, NaN outside the support, and ranks"""
+    """Of subsets (S, k) in group g: (S,) shares of the outcome, NaN outside the support, and
+    ranks"""
     values = rows.values[:, rows.starts[g] : rows.stops[g]]
     norms = np.sqrt(np.einsum("dn,dn->d", values, values))
     unit = values / np.where(norms > 0.0, norms, 1.0)[:, None]
@@ -206,7 +233,9 @@ def _fits_from_rows(rows, g, members, outcome):
 
 def score_subsets(scoring, penalty, starts, members, out):
     """Without a penalty: it is NaN."""
-    for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
+    for which, chosen in of_one_size(
+        starts, members, lambda k: scoring.weights.size * (k + 1) ** 2
+    ):
         shares, _ = _fits(scoring, chosen)
         values = _log_ratios(scoring, shares)
         unsettled = np.flatnonzero(np.isnan(values) & ~np.isnan(shares).any(axis=0))
@@ -219,6 +248,9 @@ def score_subsets(scoring, penalty, starts, members, out):
 
 
 def subset_fits(scoring, starts, members, shares, ranks):
-    for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
+    for which, chosen in of_one_size(
+        starts, members, lambda k: scoring.weights.size * (k + 1) ** 2
+    ):
         found, found_ranks = _fits(scoring, chosen)
-        shares[which], ranks[which] = found.T, found_ranks.T
+        shares[which] = found.T
+        ranks[which] = found_ranks.T

@@ -25,7 +25,11 @@ class Cluster:
         return str(self.local.scheduler_address)
 
     def pids(self) -> list[int]:
-        return [nanny.process.pid for nanny in self.local.workers.values() if nanny.process and nanny.process.pid]
+        return [
+            nanny.process.pid
+            for nanny in self.local.workers.values()
+            if nanny.process and nanny.process.pid
+        ]
 
     def kill(self, count: int | None = None) -> None:
         """So many workers, or all."""
@@ -41,7 +45,12 @@ class Cluster:
 def two_workers(*folders: Path) -> Iterator[Cluster]:
     """folders : where the workers find the functions that tests send there"""
     path = os.pathsep.join([str(SOURCE), *map(str, folders), os.environ.get("PYTHONPATH", "")])
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
+    options = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": None,
+        "host": "127.0.0.1",
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
         patch.setattr("invariance._tools.parallel._CONNECTION_SECONDS", 600)

@@ -1,4 +1,5 @@
-"""Plain twins of the meta-analysis of effects, one effect at a time, by matrices and a general optimiser."""
+"""Plain twins of the meta-analysis of effects, one effect at a time, by matrices and a general
+optimiser."""
 
 from __future__ import annotations
 
@@ -21,12 +22,16 @@ class MetaAnalysis(NamedTuple):
 
 
 def restricted_likelihood(tau2: float, values: NDArray, errors: NDArray) -> float:
-    """Of y ~ Normal(μ1, diag(s² + τ²)): −½(log|V| + log|1'V⁻¹1| + y'Py), P = V⁻¹ − V⁻¹1(1'V⁻¹1)⁻¹1'V⁻¹"""
+    """Of y ~ Normal(μ1, diag(s² + τ²)): −½(log|V| + log|1'V⁻¹1| + y'Py), P = V⁻¹ −
+    V⁻¹1(1'V⁻¹1)⁻¹1'V⁻¹"""
     inverse = np.linalg.inv(np.diag(errors**2 + tau2))
     one = np.ones((len(values), 1))
     information = one.T @ inverse @ one
     P = inverse - inverse @ one @ np.linalg.inv(information) @ one.T @ inverse
-    return float(0.5 * (np.linalg.slogdet(inverse)[1] - np.linalg.slogdet(information)[1] - values @ P @ values))
+    return float(
+        0.5
+        * (np.linalg.slogdet(inverse)[1] - np.linalg.slogdet(information)[1] - values @ P @ values)
+    )
 
 
 def meta_analysis(values: NDArray, errors: NDArray) -> MetaAnalysis:
@@ -46,7 +51,8 @@ def meta_analysis(values: NDArray, errors: NDArray) -> MetaAnalysis:
     tau2 = float(best.x**2)
     if restricted_likelihood(0.0, values, errors) >= -best.fun:
         tau2 = 0.0
-    fixed, random = errors**-2.0, 1.0 / (errors**2 + tau2)
+    fixed = errors**-2.0
+    random = 1.0 / (errors**2 + tau2)
     n = len(values)
     q = float(fixed @ (values - np.average(values, weights=fixed)) ** 2)
     typical = (n - 1) * fixed.sum() / (fixed.sum() ** 2 - (fixed**2).sum())

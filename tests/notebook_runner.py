@@ -17,7 +17,9 @@ def run_cells(cells: Sequence[str], allow_errors: bool = False) -> list[list[Any
     nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "PYTEST_CURRENT_TEST")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MPLBACKEND", "PYTEST_CURRENT_TEST")
     }
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     # Its own limits lose what a cell shows when the machine is busy.
@@ -34,4 +36,8 @@ def images(outputs: Sequence[Any]) -> int:
 
 def complaints(outputs: Sequence[Any]) -> list[str]:
     """What was written to standard error."""
-    return [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
+    return [
+        output.text
+        for output in outputs
+        if output.output_type == "stream" and output.name == "stderr"
+    ]

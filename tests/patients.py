@@ -1,4 +1,5 @@
-"""A table of patients with categories and numbers: smoking and age raise blood pressure alike in every hospital."""
+"""A table of patients with categories and numbers: smoking and age raise blood pressure alike in
+every hospital."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ LEVELS = {
 
 
 def patients(n: int = 150, seed: int = 0) -> pd.DataFrame:
-    """n rows in each of four hospitals, in which ages, smoking and what follows from blood pressure differ."""
+    """n rows in each of four hospitals, in which ages, smoking and what follows from blood pressure
+    differ."""
     rng = np.random.default_rng(seed)
     parts = []
     for e, hospital in enumerate(["aa", "bb", "cc", "dd"]):

@@ -14,7 +14,8 @@ def planted_table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     n = N_SITE * len(SITES)
     site = np.repeat(SITES, N_SITE)
-    age, w = rng.normal(50, 10, n).round(1), rng.integers(0, 2, n)
+    age = rng.normal(50, 10, n).round(1)
+    w = rng.integers(0, 2, n)
     table = pd.DataFrame({"site": site, "age": age, "w": w})
     table["y"] = (0.1 * age + w + rng.normal(size=n)).round(3)
     table["chol"] = np.where(site == "bath", 0.0, rng.normal(240, 30, n).round())
@@ -28,11 +29,15 @@ def planted_table() -> pd.DataFrame:
     table["months"] = rng.integers(0, 12, n).astype(float)
     table.loc[table.index < 6, "months"] = -9.0
     table["dose"] = np.where(site == "cork", 5.0, rng.integers(1, 9, n) * 1.5)
-    table["beds"] = pd.Series(site).map(dict(zip(SITES, (120, 340, 80, 560), strict=True))).to_numpy()
+    table["beds"] = (
+        pd.Series(site).map(dict(zip(SITES, (120, 340, 80, 560), strict=True))).to_numpy()
+    )
     table["region"] = np.where(np.isin(site, ["ayr", "bath"]), "north", "south")
     for name in SITES[:2]:
         table[f"at_{name}"] = (site == name).astype(int)
-    table["lab"] = [f"{value:.1f}" if k % 11 else "?" for k, value in enumerate(rng.normal(5, 1, n))]
+    table["lab"] = [
+        f"{value:.1f}" if k % 11 else "?" for k, value in enumerate(rng.normal(5, 1, n))
+    ]
     table["blood"] = np.where(np.arange(n) % 17 == 0, "?", rng.choice(["a", "b", "ab", "0"], n))
     table["rare"] = np.where(rng.random(n) < 0.7, np.nan, rng.normal(size=n).round(2))
     table["some"] = np.where(rng.random(n) < 0.04, np.nan, rng.normal(size=n).round(2))

@@ -23,7 +23,9 @@ def all_masks(p: int) -> NDArray[np.bool_]:
     return np.array(list(itertools.product([False, True], repeat=p)), dtype=bool)
 
 
-def enumerate_posterior(log_ratios: ArrayLike, keep: int | None = None, **changes: Any) -> Posterior:
+def enumerate_posterior(
+    log_ratios: ArrayLike, keep: int | None = None, **changes: Any
+) -> Posterior:
     """Uniform prior over all subsets of p features; log_ratios (2**p,) follow `all_masks`."""
     log_ratios = np.asarray(log_ratios, dtype=float)
     p = int(math.log2(len(log_ratios)))
@@ -57,8 +59,11 @@ def random_posterior(seed: int, p: int = 4, scale: float = 3.0, **changes: Any) 
     return enumerate_posterior(-np.random.default_rng(seed).exponential(scale, 2**p), **changes)
 
 
-def from_probabilities(table: dict[tuple[int, ...], float], p: int = 3, **changes: Any) -> Posterior:
-    """The posterior that puts the given probabilities on subsets of positions and nothing elsewhere."""
+def from_probabilities(
+    table: dict[tuple[int, ...], float], p: int = 3, **changes: Any
+) -> Posterior:
+    """The posterior that puts the given probabilities on subsets of positions and nothing
+    elsewhere."""
     log_ratios = np.full(2**p, -np.inf)
     for subset, probability in table.items():
         log_ratios[sum(1 << (p - 1 - j) for j in subset)] = math.log(probability)
@@ -77,7 +82,9 @@ class EnumeratedSource:
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         return self.whole.masks[np.full(n, 2)]
 
-    def leading(self, mass: float) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]] | None:
+    def leading(
+        self, mass: float
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]] | None:
         whole = self.whole
         return whole.masks[::-1], whole.log_ratios[::-1], whole.log_probabilities[::-1]
 
@@ -95,7 +102,8 @@ def cut(whole: Posterior, k: int, source: bool = False, **changes: Any) -> Poste
 
 def assert_same(a: Posterior, b: Posterior) -> None:
     for name in JSON_ARRAYS:
-        left, right = getattr(a, name), getattr(b, name)
+        left = getattr(a, name)
+        right = getattr(b, name)
         assert (left is None) == (right is None)
         if left is not None:
             assert left.dtype == right.dtype

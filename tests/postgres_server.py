@@ -14,8 +14,11 @@ NOBODY_ELSE = "-c listen_addresses= -c fsync=off -c unix_socket_directories={fol
 
 
 def programs() -> Path | None:
-    """The folder of initdb and pg_ctl; None where there is no server, or where nobody may start one."""
-    packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    """The folder of initdb and pg_ctl; None where there is no server, or where nobody may start
+    one."""
+    packaged = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3])
+    )
     found = shutil.which("initdb") or (packaged[-1] if packaged else None)
     if found is None or (_is_root() and shutil.which("runuser") is None):
         return None
@@ -42,7 +45,17 @@ def running(programs: Path) -> Iterator[str]:
                 subprocess.run(command, cwd="/", check=True, stdout=said, stderr=said, timeout=600)
 
         call("initdb", "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "--no-sync")
-        call("pg_ctl", "-w", "-t", "600", "-l", str(folder / "log"), "-o", NOBODY_ELSE.format(folder=folder), "start")
+        call(
+            "pg_ctl",
+            "-w",
+            "-t",
+            "600",
+            "-l",
+            str(folder / "log"),
+            "-o",
+            NOBODY_ELSE.format(folder=folder),
+            "start",
+        )
         try:
             yield f"postgresql:///postgres?host={folder}&user=tester"
         finally:

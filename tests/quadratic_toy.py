@@ -1,4 +1,5 @@
-"""A conditional without any ability, whose posterior brute force knows; how the tests run engines."""
+"""A conditional without any ability, whose posterior brute force knows; how the tests run
+engines."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, MultiEnvironmentData, Posterior, UniformPrior
+from invariance import (
+    BetaBinomialPrior,
+    Enumeration,
+    InclusionPrior,
+    MultiEnvironmentData,
+    Posterior,
+    UniformPrior,
+)
 from invariance.data.features import Features
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.models.base import BoundModel, Fit, Null
@@ -22,7 +30,9 @@ class Toy(BoundModel):
 
     name = "toy"
 
-    def __init__(self, p: int, seed: int = 0, strength: float = 3.0, hole: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, p: int, seed: int = 0, strength: float = 3.0, hole: tuple[int, ...] = ()
+    ) -> None:
         rng = np.random.default_rng(seed)
         root = rng.normal(size=(p, p))
         self.curvature = strength * root.T @ root / p
@@ -30,8 +40,13 @@ class Toy(BoundModel):
         self.hole = hole
         self.asked: list[np.ndarray] = []
 
-        features, counts = Features.single(f"x{j}" for j in range(p)), np.array([50, 50])
-        super().__init__(SimpleNamespace(features=features, outcome_name="y", environments=("a", "b"), counts=counts))
+        features = Features.single(f"x{j}" for j in range(p))
+        counts = np.array([50, 50])
+        super().__init__(
+            SimpleNamespace(
+                features=features, outcome_name="y", environments=("a", "b"), counts=counts
+            )
+        )
 
     def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
         z = np.asarray(masks, dtype=float)
@@ -78,11 +93,17 @@ def with_sum(data: MultiEnvironmentData) -> MultiEnvironmentData:
 
 
 def run(
-    model: BoundModel, prior: Prior, engine: Engine | None = None, seed: int = 0, n_jobs: int | None = None
+    model: BoundModel,
+    prior: Prior,
+    engine: Engine | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
 ) -> Posterior:
     """By enumeration, where no engine is given"""
     target = Target(model, prior.bind(model.feature_names, model.largest_size))
-    return (engine or Enumeration()).run(target, RunOptions(n_jobs, np.random.default_rng(seed), progress=False))
+    return (engine or Enumeration()).run(
+        target, RunOptions(n_jobs, np.random.default_rng(seed), progress=False)
+    )
 
 
 class Brute(NamedTuple):

@@ -1,4 +1,5 @@
-"""Fixed data sets and what other software computed on them; tests that need them skip where the folder is absent."""
+"""Fixed data sets and what other software computed on them; tests that need them skip where the
+folder is absent."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from invariance.data import MultiEnvironmentData
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 
-needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference outputs are not at hand")
+needs_reference = pytest.mark.skipif(
+    not REFERENCE.is_dir(), reason="the reference outputs are not at hand"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +31,9 @@ class Reference:
 
     @property
     def data(self) -> MultiEnvironmentData:
-        return MultiEnvironmentData.from_arrays(self.arrays["X"], self.arrays["y"], self.arrays["env"])
+        return MultiEnvironmentData.from_arrays(
+            self.arrays["X"], self.arrays["y"], self.arrays["env"]
+        )
 
     @property
     def fit_arguments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -37,7 +42,8 @@ class Reference:
 
 
 def reference_files(pattern: str = "p10_*.npz") -> list[str]:
-    """Names of the data sets; one placeholder that is marked to be skipped when the folder is absent."""
+    """Names of the data sets; one placeholder that is marked to be skipped when the folder is
+    absent."""
     return sorted(path.stem for path in REFERENCE.glob(pattern)) or ["absent"]
 
 

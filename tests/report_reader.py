@@ -10,8 +10,10 @@ Row = list[tuple[str, str | None]]
 
 
 class Page(HTMLParser):
-    """counts : {tag: number}; headings : (level, text); ids, references; addresses : of whatever would be loaded;
-    caveats : the points of the list under this title; tables : {caption: rows}, a row being (text, value to sort by)
+    """counts : {tag: number}; headings : (level, text); ids, references; addresses : of whatever
+    would be loaded;
+    caveats : the points of the list under this title; tables : {caption: rows}, a row being (text,
+        value to sort by)
     of its cells, the head first; text : all that is read"""
 
     def __init__(self, source: str) -> None:
@@ -24,7 +26,9 @@ class Page(HTMLParser):
         self.caveats: list[str] = []
         self.tables: dict[str, list[Row]] = {}
         self._open: list[str] = []
-        self._caption, self._rows, self._read = "", [[]], [""]
+        self._caption = ""
+        self._rows = [[]]
+        self._read = [""]
         self.feed(source)
         self.close()
         assert not self._open, self._open
@@ -41,7 +45,8 @@ class Page(HTMLParser):
         if tag == "li" and self.headings and self.headings[-1][1] == "Caveats":
             self.caveats.append("")
         if tag == "table":
-            self._caption, self._rows = "", []
+            self._caption = ""
+            self._rows = []
         elif tag == "tr":
             self._rows.append([])
         elif tag in ("td", "th"):

@@ -1,4 +1,5 @@
-"""The rows of a source as plain Python values, with what every source must keep to checked on the way."""
+"""The rows of a source as plain Python values, with what every source must keep to checked on the
+way."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ def batches_of(source: RowSource, columns: Sequence[str], environment: str) -> l
     return found
 
 
-def rows_of(rows: Any, columns: Sequence[str], environment: str = "site", **form: Any) -> list[tuple[Any, ...]]:
+def rows_of(
+    rows: Any, columns: Sequence[str], environment: str = "site", **form: Any
+) -> list[tuple[Any, ...]]:
     source = rows if isinstance(rows, RowSource) else source_of(rows, **form)
     batches = batches_of(source, columns, environment)
-    return [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+    return [
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]

@@ -30,24 +30,42 @@ def check(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture
-def scripted(check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """make({name: the ratios that it shows one after the other, or why it is skipped}, committed ratios)"""
+def scripted(
+    check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """make({name: the ratios that it shows one after the other, or why it is skipped}, committed
+    ratios)"""
     file = tmp_path / "floors.toml"
 
     def make(shown: dict[str, list[float] | str], **known: float) -> None:
-        monkeypatch.setattr(check, "committed", lambda *given, read=check.committed: read(*given) if given else known)
+        monkeypatch.setattr(
+            check,
+            "committed",
+            lambda *given, read=check.committed: read(*given) if given else known,
+        )
         monkeypatch.setattr(check, "write", partial(check.write, file=file))
-        pairs = {name: each if isinstance(each, str) else check.Pair(int, int) for name, each in shown.items()}
+        pairs = {
+            name: each if isinstance(each, str) else check.Pair(int, int)
+            for name, each in shown.items()
+        }
         series = {id(pairs[name]): iter(each) for name, each in shown.items()}
         monkeypatch.setattr(check, "measured", lambda pair: next(series[id(pair)]))
-        monkeypatch.setattr(check, "ENTRIES", {name: lambda _, pair=pair: pair for name, pair in pairs.items()})
+        monkeypatch.setattr(
+            check, "ENTRIES", {name: lambda _, pair=pair: pair for name, pair in pairs.items()}
+        )
 
     return make
 
 
 @pytest.mark.parametrize(
     ("ratios", "floor", "code"),
-    [([7.5], 0.75, 0), ([7.4, 7.3, 7.4], 0.75, 1), ([7.4, 7.3, 7.6], 0.75, 0), ([5.1], 0.5, 0), ([4.9] * 3, 0.5, 1)],
+    [
+        ([7.5], 0.75, 0),
+        ([7.4, 7.3, 7.4], 0.75, 1),
+        ([7.4, 7.3, 7.6], 0.75, 0),
+        ([5.1], 0.5, 0),
+        ([4.9] * 3, 0.5, 1),
+    ],
 )
 def test_a_fall_has_a_name_and_an_exit_code(
     check: ModuleType,
@@ -58,7 +76,12 @@ def test_a_fall_has_a_name_and_an_exit_code(
     code: int,
 ) -> None:
     """Once it was seen in each of three attempts."""
-    scripted({"steady": [10.0], "other": ratios, "skipped": "one core"}, steady=10.0, other=10.0, skipped=10.0)
+    scripted(
+        {"steady": [10.0], "other": ratios, "skipped": "one core"},
+        steady=10.0,
+        other=10.0,
+        skipped=10.0,
+    )
     assert check.main(["--floor", str(floor)]) == code
     said = capsys.readouterr().out
     assert ("Slower than committed: other\n" in said) == bool(code)
@@ -71,7 +94,9 @@ def test_without_a_floor_it_is_three_quarters(check: ModuleType, scripted: Calla
         assert check.main([]) == code
 
 
-def test_an_operation_without_a_committed_ratio_fails(check: ModuleType, scripted: Callable) -> None:
+def test_an_operation_without_a_committed_ratio_fails(
+    check: ModuleType, scripted: Callable
+) -> None:
     scripted({"new": [10.0]})
     assert check.main([]) == 1
     scripted({"new": [10.0], "old": [1.0]}, old=1.0)
@@ -94,7 +119,9 @@ def test_every_operation_has_a_committed_ratio(check: ModuleType) -> None:
     assert set(check.committed()) <= set(check.ENTRIES)
 
 
-@pytest.mark.parametrize(("workers", "clock"), [(0, "perf_counter"), (1, "process_time"), (4, "perf_counter")])
+@pytest.mark.parametrize(
+    ("workers", "clock"), [(0, "perf_counter"), (1, "process_time"), (4, "perf_counter")]
+)
 def test_a_ratio_is_of_the_best_of_each_for_the_same_work(
     check: ModuleType, monkeypatch: pytest.MonkeyPatch, workers: int, clock: str
 ) -> None:
@@ -123,7 +150,13 @@ def test_one_worker_holds_blas_to_one_thread_and_many_find_it_as_it_is(check: Mo
     threads = []
 
     def count() -> None:
-        threads.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+        threads.append(
+            {
+                library["num_threads"]
+                for library in threadpool_info()
+                if library["user_api"] == "blas"
+            }
+        )
 
     with threadpool_limits(2, user_api="blas"):
         for workers in (1, 2):
@@ -141,18 +174,23 @@ class Entries(NamedTuple):
 @pytest.fixture
 def small(check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entries:
     """With 8 features in place of 24."""
-    cores, walk = [], check.walk
+    cores = []
+    walk = check.walk
     write_rows = partial(sys.modules["revisions"].write_rows, n=800, p=3)
     monkeypatch.setattr(sys.modules["revisions"], "write_rows", write_rows)
     for name, width in (("NARROW", 3), ("MIDDLE", 4), ("WIDE", 8)):
         monkeypatch.setattr(check, name, width)
-    monkeypatch.setattr(check, "walk", lambda data, n_jobs=1: cores.append(n_jobs) or walk(data, n_jobs))
+    monkeypatch.setattr(
+        check, "walk", lambda data, n_jobs=1: cores.append(n_jobs) or walk(data, n_jobs)
+    )
     monkeypatch.setattr(check, "n_workers", lambda n_jobs: 3)
     return Entries(check.Worlds(tmp_path), cores)
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
-def test_both_sides_score_the_same_subsets_but_for_the_share(check: ModuleType, small: Entries) -> None:
+def test_both_sides_score_the_same_subsets_but_for_the_share(
+    check: ModuleType, small: Entries
+) -> None:
     for name in ("exact, one core", "logistic", "random deviations"):
         pair = check.ENTRIES[name](small.worlds)
         ours = pair.ours()
@@ -167,7 +205,8 @@ def test_fits_are_compared_with_those_of_the_mode(check: ModuleType, small: Entr
     for width in (check.NARROW, check.MIDDLE):
         world = f"{width}, {'paper' if width == check.NARROW else 'alike'}"
         pair = small.worlds.default_over_mode(world)
-        ours, plain = pair.ours(), pair.plain()
+        ours = pair.ours()
+        plain = pair.plain()
         assert (ours.select, plain.select) == ("predictive", "mode")
         assert ours.n_features_in_ == plain.n_features_in_ == width
         assert (pair.share, pair.workers) == (1.0, 1)
@@ -182,16 +221,20 @@ def test_all_cores_are_compared_with_one(check: ModuleType, small: Entries) -> N
 
 def test_moments_of_rows_are_those_of_the_plain_way(check: ModuleType, small: Entries) -> None:
     pair = check.ENTRIES["rows of a file"](small.worlds)
-    moments, plain = pair.ours(), pair.plain()
+    moments = pair.ours()
+    plain = pair.plain()
     assert (len(plain), pair.share) == (8, 1.0)
     for label, covariance in zip("abcdefgh", plain, strict=True):
         e = moments.environments.index(label)
-        np.testing.assert_allclose(moments.scatter[e] / (moments.counts[e] - 1), covariance, rtol=1e-9)
+        np.testing.assert_allclose(
+            moments.scatter[e] / (moments.counts[e] - 1), covariance, rtol=1e-9
+        )
 
 
 def test_ascents_are_compared_by_iterations(check: ModuleType, small: Entries) -> None:
     """As many pairs of draws in both."""
-    pair, engine = check.ENTRIES["variational"](small.worlds), Variational()
+    pair = check.ENTRIES["variational"](small.worlds)
+    engine = Variational()
     assert pair.ours.keywords["engine"] == "vi"
     assert pair.share == pair.plain.args[1] / (engine.iterations * len(engine.starts))
     assert len(pair.plain()) == 50
@@ -202,7 +245,8 @@ def test_ascents_are_compared_by_iterations(check: ModuleType, small: Entries) -
 
 
 def test_the_plain_ways_do_the_same_work(check: ModuleType) -> None:
-    rng, site = np.random.default_rng(0), np.repeat([0, 1, 2], 60)
+    rng = np.random.default_rng(0)
+    site = np.repeat([0, 1, 2], 60)
     X = rng.normal(size=(180, 4)) + site[:, None]
     for family, plain, y in (
         (LinearGaussian(), check._plain.least_squares, X[:, 0] + rng.normal(size=180)),

@@ -19,7 +19,10 @@ from hatchling.builders.wheel import WheelBuilder
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(sys.platform != "linux", reason="takes the right to write from the administrator, as on Linux"),
+    pytest.mark.skipif(
+        sys.platform != "linux",
+        reason="takes the right to write from the administrator, as on Linux",
+    ),
 ]
 # A fit, and some of other kinds; functions that have to be compiled are told.
 FIT = """
@@ -70,15 +73,22 @@ def start(python: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [str(python), *arguments]
-    return subprocess.Popen(command, env=environment, cwd=folder, text=True, preexec_fn=drop_right_to_write, **pipes)
+    return subprocess.Popen(
+        command, env=environment, cwd=folder, text=True, preexec_fn=drop_right_to_write, **pipes
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("processes", "rounds"), [(1, 1), (8, 1), (2, 20), (8, 20)], ids=["one", "eight", *2 * ["rounds"]]
+    ("processes", "rounds"),
+    [(1, 1), (8, 1), (2, 20), (8, 20)],
+    ids=["one", "eight", *2 * ["rounds"]],
 )
-def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path, processes: int, rounds: int) -> None:
-    """And warns of nothing. All kinds of fits by one process; the first of them by several that start at once."""
+def test_a_read_only_installation_compiles_nothing(
+    python: Path, tmp_path: Path, processes: int, rounds: int
+) -> None:
+    """And warns of nothing. All kinds of fits by one process; the first of them by several that
+    start at once."""
     lines = ["-W", "error::UserWarning", "-c", FIT + (FURTHER if processes == 1 else "")]
     for _ in range(rounds):
         started = [start(python, tmp_path, *lines) for _ in range(processes)]
@@ -90,7 +100,10 @@ def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path,
 @pytest.mark.slow
 def test_the_command_and_the_name(python: Path, tmp_path: Path) -> None:
     """And what cannot be written to stays as it is."""
-    lines = "import invariance, importlib.metadata as m; print(invariance.__file__, m.version('invariant-prediction'))"
+    lines = (
+        "import invariance, importlib.metadata as m; print(invariance.__file__, "
+        "m.version('invariant-prediction'))"
+    )
     file, version = start(python, tmp_path, "-c", lines).communicate()[0].split()
     assert Path(file).is_relative_to(python.parents[1])
     command = start(python, tmp_path, str(python.with_name("invariance")), "--version")
@@ -100,7 +113,9 @@ def test_the_command_and_the_name(python: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["asked for", "compiling fails"])
-def test_a_wheel_for_all_machines(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_for_all_machines(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         assert command[-2:] == ["warmup", "--all"]
         return subprocess.CompletedProcess(command, int(why == "compiling fails"))

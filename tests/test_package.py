@@ -17,7 +17,9 @@ import invariance
 
 
 def run(*arguments: str, **options: Any) -> str:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=600, **options)
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=600, **options
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -33,7 +35,9 @@ def test_every_public_name_is_there() -> None:
         assert getattr(invariance, name) is not None
     assert {*invariance._HOMES, *invariance._MODULES, "__version__"} == set(invariance.__all__)
     completed = {name for name in {*dir(invariance), *vars(invariance)} if not name.startswith("_")}
-    assert completed - {path.stem for path in Path(invariance.__file__).parent.iterdir()} == set(invariance._HOMES)
+    assert completed - {path.stem for path in Path(invariance.__file__).parent.iterdir()} == set(
+        invariance._HOMES
+    )
     assert set(dir(invariance)) == {*invariance._HOMES, *invariance._MODULES}
     with pytest.raises(AttributeError, match="module 'invariance' has no attribute 'Bip'"):
         _ = invariance.Bip
@@ -44,7 +48,9 @@ def test_messages_name_the_extra_that_brings_what_is_needed() -> None:
     found = set()
     for path in Path(invariance.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        found |= set(re.findall(r"(\w+)(?:\}|\w)?: pip install 'invariant-prediction\[(\w+)\]'", text))
+        found |= set(
+            re.findall(r"(\w+)(?:\}|\w)?: pip install 'invariant-prediction\[(\w+)\]'", text)
+        )
     assert len(found) > 7
     brought = {extra: " ".join(names) for extra, names in extras.items()}
     named = {"PyTorch": "torch", "Parquet": "pyarrow", "name": "starlette", "Dask": "dask"}
@@ -84,7 +90,9 @@ def test_sizes_of_files_need_no_installation(
     monkeypatch.setattr(sys, "argv", ["size.py", str(tmp_path)])
     with pytest.raises(SystemExit, match="No module named 'what_is_not_installed'"):
         runpy.run_path("scripts/size.py", run_name="__main__")
-    assert "package, syntax nodes                                      3\n" in capsys.readouterr().out
+    assert (
+        "package, syntax nodes                                      3\n" in capsys.readouterr().out
+    )
 
 
 def test_no_generated_example_has_a_deadline() -> None:

@@ -1,4 +1,5 @@
-"""Real data whose environments are many, lie along time, follow one another or are crossed, from table to verdict."""
+"""Real data whose environments are many, lie along time, follow one another or are crossed, from
+table to verdict."""
 
 import json
 from pathlib import Path
@@ -44,14 +45,17 @@ def quarters() -> pd.DataFrame:
     return growth.assign(quarter=1950 + np.arange(len(rows)) / 4).dropna()
 
 
-def fit(rows: pd.DataFrame, outcome: str, environment, exclude: tuple[str, ...] = (), **settings) -> BIP:
+def fit(
+    rows: pd.DataFrame, outcome: str, environment, exclude: tuple[str, ...] = (), **settings
+) -> BIP:
     data = MultiEnvironmentData.from_table(rows, outcome, environment, exclude=exclude)
     return BIP(progress=False, **settings).fit(data)
 
 
 def test_160_schools_deviate_by_6_percent_of_the_noise(schools: pd.DataFrame) -> None:
     model = fit(schools, "mAch", "school", deviations="random")
-    bound, evidence = model.posterior_.judge.model, model.decision_.evidence
+    bound = model.posterior_.judge.model
+    evidence = model.decision_.evidence
     assert model.n_environments_ == 160
     assert bound.deviation_shares(np.ones((1, 5), dtype=bool))[0] == pytest.approx(0.0649, abs=5e-4)
     assert model.decision_.verdict.grade == "differ"
@@ -63,7 +67,8 @@ def test_160_schools_deviate_by_6_percent_of_the_noise(schools: pd.DataFrame) ->
 
 
 def test_six_pupils_of_each_school_are_enough(schools: pd.DataFrame) -> None:
-    """Schools that were left out lie in their intervals, and those of the fit have coefficients of their own."""
+    """Schools that were left out lie in their intervals, and those of the fit have coefficients of
+    their own."""
     known = schools["school"].unique()[:120]
     few = schools.groupby("school").head(6)
     model = fit(few[few["school"].isin(known)], "mAch", "school")
@@ -72,7 +77,10 @@ def test_six_pupils_of_each_school_are_enough(schools: pd.DataFrame) -> None:
     low, high = model.predict_interval(fresh, coverage=0.9).T
     assert np.mean((low <= fresh["mAch"]) & (fresh["mAch"] <= high)) == pytest.approx(0.9, abs=0.03)
     again = schools[schools["school"].isin(known)].drop(index=few.index, errors="ignore")
-    errors = [np.mean((again["mAch"] - model.predict(again, environments=labels)) ** 2) for labels in (None, "school")]
+    errors = [
+        np.mean((again["mAch"] - model.predict(again, environments=labels)) ** 2)
+        for labels in (None, "school")
+    ]
     assert errors[1] < errors[0]
 
 
@@ -82,7 +90,10 @@ def test_guns_along_years_of_states(guns: pd.DataFrame) -> None:
     assert (test.name, test.along) == ("year", True)
     assert test.p_exact < 1e-10
     assert model.decision_.verdict.grade == "differ"
-    assert model.decision_.components.change.column in (*model.posterior_.names_of(model.decision_.mask), "")
+    assert model.decision_.components.change.column in (
+        *model.posterior_.names_of(model.decision_.mask),
+        "",
+    )
     (found,) = model.posterior_.judge.model.swept(model.decision_.mask[None])
     assert found.filter.sum() == pytest.approx(0.0, abs=0.1)  # what is unexplained stays
     assert "state" not in model.posterior_.feature_names
@@ -106,7 +117,8 @@ def test_production_by_region_and_year(states: pd.DataFrame) -> None:
 
 
 def test_production_along_years_of_states(states: pd.DataFrame) -> None:
-    """Levels of a panel are nearly random walks: a tolerance in the units of levels would let everything pass."""
+    """Levels of a panel are nearly random walks: a tolerance in the units of levels would let
+    everything pass."""
     model = fit(states, "gsp", along("year", ar=2, within="state"), ("region",))
     evidence = model.posterior_.evidence(["hwy", "pc", "unemp"])
     assert evidence.p_mean < 1e-3
@@ -129,7 +141,8 @@ def test_quarters_of_the_united_states(quarters: pd.DataFrame) -> None:
 
 
 def test_the_same_from_a_terminal(guns: pd.DataFrame, tmp_path: Path) -> None:
-    file, out = tmp_path / "guns.csv", tmp_path / "out.json"
+    file = tmp_path / "guns.csv"
+    out = tmp_path / "out.json"
     guns.to_csv(file, index=False)
     asked = ("fit", str(file), "--outcome", "violent", "--json", str(out), "--exclude", "law")
     designs = {

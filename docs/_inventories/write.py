@@ -1,6 +1,7 @@
 """Write the inventories of numpy and matplotlib: the few names that these pages link to.
 
-Those of python, scipy, scikit-learn and pandas are the projects' own, as Debian 12 ships them with their documentation.
+Those of python, scipy, scikit-learn and pandas are the projects' own, as Debian 12 ships them with
+their documentation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Bayesian invariant prediction: which features predict an outcome the same way in every environment."""
+"""Bayesian invariant prediction: which features predict an outcome the same way in every
+environment."""
 
 import logging as _logging
 import typing as _typing

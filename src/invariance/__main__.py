@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 
-# Objects that are made before Python looks for garbage: imports make many and leave next to none of them behind.
+# Objects that are made before Python looks for garbage: imports make many and leave next to none of
+# them behind.
 _BETWEEN_COLLECTIONS = 50_000
 
 
@@ -22,7 +23,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
-        gc.freeze()  # the end takes half a second where all that was imported is looked through once more
+        # the end takes half a second where all that was imported is looked through once more
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Invented patients in hospitals, whose causes are known: a tidy table, and one as it comes from a clinic."""
+"""Invented patients in hospitals, whose causes are known: a tidy table, and one as it comes from a
+clinic."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["make_clinical_table", "make_example", "make_new_hospital"]
 _CAUSES = ("age", "exercise", "smoking")
 _FEATURES = ("age", "pulse", "exercise", "smoking", "medication", "salt", "visits", "sleep")
-# The hospitals, the new one last: how old and unhealthy their patients are, and how each effect follows blood pressure.
+# The hospitals, the new one last: how old and unhealthy their patients are, and how each effect
+# follows blood pressure.
 _HOSPITALS = ("north", "south", "east", "west", "coast", "hill", "centre")
 _SHIFT = (0, 1, 2, 3, 0.5, 2.5, 4)
 _FOLLOWS = {
@@ -30,14 +32,16 @@ _FOLLOWS = {
 def make_example(rows_per_environment: int = 150, seed: int = 11) -> MultiEnvironmentData:
     """Invented blood pressures in six hospitals.
 
-    Age, exercise and smoking cause blood pressure, in every hospital alike. The other five features follow from it, in
-    each hospital in another way: they predict well inside a hospital and mislead in the next. `truth` marks the causes.
+    Age, exercise and smoking cause blood pressure, in every hospital alike. The other five features
+    follow from it, in each hospital in another way: they predict well inside a hospital and mislead
+    in the next. `truth` marks the causes.
     """
     return _hospitals(range(6), rows_per_environment, seed)
 
 
 def make_new_hospital(rows: int = 150, seed: int = 12) -> MultiEnvironmentData:
-    """A seventh hospital beside those of `make_example`: causes act as in the others, effects follow in another way."""
+    """A seventh hospital beside those of `make_example`: causes act as in the others, effects
+    follow in another way."""
     return _hospitals(range(6, 7), rows, seed)
 
 
@@ -69,10 +73,13 @@ def _rows(h: int, n: int, rng: np.random.Generator) -> Floats:
     salt = 8 + follows["salt"] + 0.05 * age + rng.normal(0, 1, n)
     visits = 4 + follows["visits"] + rng.normal(0, 1 + 0.3 * shift, n)
     sleep = 7 + follows["sleep"] + 0.2 * exercise + rng.normal(0, 0.8, n)
-    return np.column_stack([age, pulse, exercise, smoking, medication, salt, visits, sleep, pressure])
+    return np.column_stack(
+        [age, pulse, exercise, smoking, medication, salt, visits, sleep, pressure]
+    )
 
 
-# ---------------------------------------------------------------- a table as it comes from a hospital
+# ---------------------------------------------------------------- a table as it comes from a
+# hospital
 
 _SITES = ("Ashford", "Brook", "Castle", "Dale", "Elmwood", "Fenton", "Grove", "Hill", "St. Mary")
 # How each effect follows its outcome, in each hospital
@@ -88,37 +95,61 @@ _NOTE = (
         "Slept badly, appetite normal",
         "No complaints today",
     ),
-    ("wound dry and clean", "oedema of both legs", "lungs clear on both sides", "walks with a frame"),
-    ("daughter informed by phone", "physiotherapy twice a day", "diet discussed with the kitchen", "see letter of GP"),
+    (
+        "wound dry and clean",
+        "oedema of both legs",
+        "lungs clear on both sides",
+        "walks with a frame",
+    ),
+    (
+        "daughter informed by phone",
+        "physiotherapy twice a day",
+        "diet discussed with the kitchen",
+        "see letter of GP",
+    ),
 )
 
 
 def make_clinical_table(rows: int = 2500, seed: int = 34, decimal: str = ".") -> pd.DataFrame:
-    """Invented patients of nine hospitals, as untidy as a table from a clinic; `invariance.check` finds what is wrong.
+    """Invented patients of nine hospitals, as untidy as a table from a clinic; `invariance.check`
+    finds what is wrong.
 
-    Outcomes: readmitted (0 and 1); days until death or the end, with died (0 and 1); falls in years of observation;
-    walk, the metres walked in six minutes. Age, haemoglobin, BMI and smoking cause each, in every hospital alike.
-    Pulse follows walk, CRP readmission, visits days, and drugs falls, in each hospital in another way.
-    seed : the default was chosen among eight for a clean story; with each of the eight the four causes are selected
+    Outcomes: readmitted (0 and 1); days until death or the end, with died (0 and 1); falls in years
+    of observation; walk, the metres walked in six minutes. Age, haemoglobin, BMI and smoking cause
+    each, in every hospital alike. Pulse follows walk, CRP readmission, visits days, and drugs
+    falls, in each hospital in another way.
+    seed : the default was chosen among eight for a clean story; with each of the eight the four
+        causes are selected
     decimal : before the decimals of numbers that are text; what `to_csv` takes for the others
     """
     import pandas as pd
 
     rng = np.random.default_rng(seed)
     sizes = rng.multinomial(rows - 9 * (rows // 18), np.full(9, 1 / 9)) + rows // 18
-    site, shift = np.repeat(np.arange(9), sizes), rng.permutation(np.linspace(-1, 1, 9)).repeat(sizes)
+    site = np.repeat(np.arange(9), sizes)
+    shift = rng.permutation(np.linspace(-1, 1, 9)).repeat(sizes)
 
     age = np.clip(rng.normal(64 + 9 * shift, 11), 18, 99).round()
     woman = rng.random(rows) < 0.5
-    bmi = np.clip(rng.normal(27 - 2.5 * rng.permutation(np.linspace(-1, 1, 9))[site], 4), 15, 55).round(1)
-    haemoglobin = (rng.normal(13.4 - 1.2 * rng.permutation(np.linspace(-1, 1, 9))[site], 1.5) - 0.8 * woman).round(1)
-    smoker = rng.choice(np.array(["never", "former", "current"], dtype=object), rows, p=[0.5, 0.3, 0.2])
+    bmi = np.clip(
+        rng.normal(27 - 2.5 * rng.permutation(np.linspace(-1, 1, 9))[site], 4), 15, 55
+    ).round(1)
+    haemoglobin = (
+        rng.normal(13.4 - 1.2 * rng.permutation(np.linspace(-1, 1, 9))[site], 1.5) - 0.8 * woman
+    ).round(1)
+    smoker = rng.choice(
+        np.array(["never", "former", "current"], dtype=object), rows, p=[0.5, 0.3, 0.2]
+    )
     smoking = np.select([smoker == "former", smoker == "current"], [0.4, 1.0], 0.0)
-    frailty = 0.05 * (age - 64) - 0.35 * (haemoglobin - 13) + 0.09 * (bmi - 27) + 1.1 * (smoking - 0.3)
+    frailty = (
+        0.05 * (age - 64) - 0.35 * (haemoglobin - 13) + 0.09 * (bmi - 27) + 1.1 * (smoking - 0.3)
+    )
 
     readmitted = (rng.random(rows) < 1 / (1 + np.exp(0.9 - frailty))).astype(int)
-    death, followed = rng.exponential(500 * np.exp(-0.9 * frailty)), rng.uniform(120, 720, rows)
-    died, days = (death < followed).astype(int), np.maximum(np.minimum(death, followed), 0.5).round(1)
+    death = rng.exponential(500 * np.exp(-0.9 * frailty))
+    followed = rng.uniform(120, 720, rows)
+    died = (death < followed).astype(int)
+    days = np.maximum(np.minimum(death, followed), 0.5).round(1)
     years = rng.uniform(0.3, 2.0, rows).round(2)
     falls = rng.poisson(years * np.exp(0.1 + 0.6 * frailty))
     walk = (430 - 45 * frailty + rng.normal(0, 45, rows)).round()
@@ -144,7 +175,8 @@ def make_clinical_table(rows: int = 2500, seed: int = 34, decimal: str = ".") ->
     table = {
         "patient_id": rng.choice(np.arange(100_000, 999_999), rows, replace=False),
         "hospital": hospital,
-        "admission_date": pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, rows), "D"),
+        "admission_date": pd.Timestamp("2023-01-01")
+        + pd.to_timedelta(rng.integers(0, 700, rows), "D"),
         "age": age.astype(int),
         "sex": np.where(woman, "f", "m"),
         "ward": rng.choice(_WARDS, rows),
@@ -157,7 +189,10 @@ def make_clinical_table(rows: int = 2500, seed: int = 34, decimal: str = ".") ->
         "pulse": pulse.astype(int),
         "visits": visits,
         "drugs": drugs,
-        "note": [". ".join(parts) for parts in zip(*(rng.choice(words, rows) for words in _NOTE), strict=True)],
+        "note": [
+            ". ".join(parts)
+            for parts in zip(*(rng.choice(words, rows) for words in _NOTE), strict=True)
+        ],
         "readmitted": readmitted,
         "days": days,
         "died": died,

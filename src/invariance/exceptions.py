@@ -4,8 +4,8 @@ A message says what is wrong and where; its remedies are data, which each face w
 
     raise DataError("'age' is missing in 3 rows", use(missing="drop"), use(exclude=["age"]))
 
-reads "'age' is missing in 3 rows: use missing='drop' or exclude=['age']." in Python, and "… use --missing drop or
---exclude age." on the command line.
+reads "'age' is missing in 3 rows: use missing='drop' or exclude=['age']." in Python, and "… use
+--missing drop or --exclude age." on the command line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Remedy:
-    """Settings that mend a fault. settings : parameter and value; note : what they do, said after them."""
+    """Settings that mend a fault. settings : parameter and value; note : what they do, said after
+    them."""
 
     settings: tuple[tuple[str, Any], ...]
     note: str = ""
@@ -35,14 +36,16 @@ class Message(str):
 
     def __new__(cls, what: str, *remedies: Remedy) -> Message:
         message = super().__new__(cls, _sentence(what, remedies, _in_python))
-        message.what, message.remedies = what, remedies
+        message.what = what
+        message.remedies = remedies
         return message
 
     def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
         return Message, (self.what, *self.remedies)
 
     def worded(self, setting: Callable[[str, Any], str], between: str = ", ") -> str:
-        """The sentence with each setting as `setting(name, value)` writes it. between : settings of one remedy"""
+        """The sentence with each setting as `setting(name, value)` writes it. between : settings of
+        one remedy"""
         return _sentence(self.what, self.remedies, setting, between)
 
 
@@ -57,7 +60,8 @@ class Messages(Message):
     def __new__(cls, *parts: Message) -> Self:
         message = str.__new__(cls, " ".join((*parts, _LISTED)))
         told = (f"{part.what[:1].upper()}{part.what[1:].rstrip('.')}." for part in parts)
-        message.what, message.parts = " ".join(told), parts
+        message.what = " ".join(told)
+        message.parts = parts
         message.remedies = tuple(remedy for part in parts for remedy in part.remedies)
         return message
 
@@ -72,10 +76,15 @@ def _in_python(name: str, value: Any) -> str:
     return f"{name}={value!r}"
 
 
-def _sentence(what: str, remedies: tuple[Remedy, ...], setting: Callable[[str, Any], str], between: str = ", ") -> str:
+def _sentence(
+    what: str, remedies: tuple[Remedy, ...], setting: Callable[[str, Any], str], between: str = ", "
+) -> str:
     if not remedies:
         return what
-    typed = [between.join(setting(*pair) for pair in remedy.settings) + remedy.note for remedy in remedies]
+    typed = [
+        between.join(setting(*pair) for pair in remedy.settings) + remedy.note
+        for remedy in remedies
+    ]
     return f"{what}{' Use' if what.endswith('?') else ': use'} {' or '.join(dict.fromkeys(typed))}."
 
 

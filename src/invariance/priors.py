@@ -31,11 +31,13 @@ from .models.base import check_number, check_whole_number
 
 @dataclass(frozen=True, eq=False)
 class BoundPrior:
-    """A prior tied to p named features: log p(z) = Σ log_odds_j z_j + log_size_weight[|z|] − log_normalizer.
+    """A prior tied to p named features: log p(z) = Σ log_odds_j z_j + log_size_weight[|z|] −
+    log_normalizer.
 
     log_odds : (p,) finite; 0 where a feature is forced in or out
     log_size_weight : (p + 1,) by |z|, -inf beyond max_size;  forced_in, forced_out : (p,)
-    original_features : the features the prior was stated about; those not in feature_names were dropped
+    original_features : the features the prior was stated about; those not in feature_names were
+        dropped
     """
 
     feature_names: tuple[str, ...]
@@ -81,8 +83,11 @@ class BoundPrior:
 
     def over(self, free: Integers) -> BoundPrior:
         """The same over draws of the free features alone, in this order."""
-        n_forced, f, none = len(self.forced), len(free), np.zeros(len(free), dtype=bool)
-        names, by_size = tuple(self.feature_names[j] for j in free), self.log_size_weight[n_forced : n_forced + f + 1]
+        n_forced = len(self.forced)
+        f = len(free)
+        none = np.zeros(len(free), dtype=bool)
+        names = tuple(self.feature_names[j] for j in free)
+        by_size = self.log_size_weight[n_forced : n_forced + f + 1]
         most = min(self.max_size - n_forced, f)
         return BoundPrior(names, most, self.log_odds[free], by_size.copy(), none, none, self.name)
 
@@ -90,7 +95,9 @@ class BoundPrior:
     def _weights(self) -> Floats:
         """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
         n_forced = len(self.forced)
-        return self.log_size_weight[n_forced : n_forced + min(self.max_size - n_forced, self.free.size) + 1]
+        return self.log_size_weight[
+            n_forced : n_forced + min(self.max_size - n_forced, self.free.size) + 1
+        ]
 
     @cached_property
     def _log_chances(self) -> tuple[Floats, Floats]:
@@ -105,7 +112,9 @@ class BoundPrior:
     @cached_property
     def _independent(self) -> bool:
         """No truncation and no size weight: the free features are independent."""
-        return self._weights.size == self.free.size + 1 and bool(np.all(self._weights == self._weights[0]))
+        return self._weights.size == self.free.size + 1 and bool(
+            np.all(self._weights == self._weights[0])
+        )
 
     @cached_property
     def _log_size_mass(self) -> Floats:
@@ -125,8 +134,9 @@ class BoundPrior:
         return np.append(0.0, np.full(self._weights.size - 1, -np.inf))
 
     def _remaining_mass(self) -> Floats:
-        """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first j free features are
-        in and the others are drawn independently by their odds; the last column (too many) is -inf."""
+        """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first
+        j free features are in and the others are drawn independently by their odds; the last column
+        (too many) is -inf."""
         table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
         table[-1, :-1] = self._weights
         fill_remaining(table, *self._log_chances)
@@ -144,7 +154,9 @@ class BoundPrior:
             sums_over_members(rows, self.log_odds, of_members)
             result += of_members
         np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
-        result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
+        result[
+            rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)
+        ] = -np.inf
         return result
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
@@ -181,7 +193,9 @@ class BoundPrior:
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
             inclusion = np.empty(self.free.size)
-            inclusion_from(self._remaining_mass(), log_in, log_out, self._of_no_feature(), inclusion)
+            inclusion_from(
+                self._remaining_mass(), log_in, log_out, self._of_no_feature(), inclusion
+            )
             result[self.free] = inclusion
         return np.minimum(result, 1.0)
 
@@ -195,7 +209,8 @@ def _binomials(n: int, most: int) -> Iterator[int]:
 
 
 class Prior(ABC):
-    """What is believed about the subset before seeing data, for features not yet known. max_size : largest |z|
+    """What is believed about the subset before seeing data, for features not yet known. max_size :
+    largest |z|
 
     p(z) ∝ exp(log_size_weight[|z|]) · Π_j odds of inclusion_j, truncated at max_size
     """
@@ -220,7 +235,11 @@ class Prior(ABC):
 
     def forced(self, features: Sequence[str]) -> tuple[str, ...]:
         """Those of the features that every subset holds."""
-        return tuple(name for name, value in zip(features, self.inclusion(features), strict=True) if value == 1.0)
+        return tuple(
+            name
+            for name, value in zip(features, self.inclusion(features), strict=True)
+            if value == 1.0
+        )
 
     def bind(
         self,
@@ -232,7 +251,8 @@ class Prior(ABC):
 
         feature_names : the names, or a number p for features called x0, ..., x{p-1}
         largest_size : the size limit when the prior has none of its own (None: no limit)
-        original_features : all features that the prior was stated about, where some of them were dropped since
+        original_features : all features that the prior was stated about, where some of them were
+            dropped since
         """
         if isinstance(feature_names, int | np.integer):
             feature_names = [f"x{j}" for j in range(feature_names)]
@@ -241,7 +261,10 @@ class Prior(ABC):
         always = self.forced(original)
         lost = set(always) - set(names)
         if lost:
-            warn(f"the prior includes {quoted(sorted(lost))} for certain, but the data dropped it: it is left out")
+            warn(
+                f"the prior includes {quoted(sorted(lost))} for certain, but the data dropped it: "
+                "it is left out"
+            )
         limit = largest_size if self.max_size is None else self.max_size
         max_size = len(names) if limit is None else min(int(limit), len(names))
         if len(always) - len(lost) > max_size:
@@ -249,10 +272,15 @@ class Prior(ABC):
             raise SettingError(f"{forced}, and subsets hold at most {max_size}: raise the limit.")
         stated = dict(zip(original, self.inclusion(original).tolist(), strict=True))
         q = np.array([stated[name] for name in names])
-        soft, log_odds, weights = (q > 0.0) & (q < 1.0), np.zeros(q.size), self.log_size_weight(q.size)
+        soft = (q > 0.0) & (q < 1.0)
+        log_odds = np.zeros(q.size)
+        weights = self.log_size_weight(q.size)
         log_odds[soft] = np.log(q[soft]) - np.log1p(-q[soft])
         weights[max_size + 1 :] = -np.inf
-        name = f"{self.describe(q)} of {'' if max_size == q.size else f'at most {max_size} of '}{q.size} features"
+        name = (
+            f"{self.describe(q)} of "
+            f"{'' if max_size == q.size else f'at most {max_size} of '}{q.size} features"
+        )
         return BoundPrior(names, max_size, log_odds, weights, q == 1.0, q == 0.0, name, original)
 
     def limited_to(self, max_size: int) -> Prior:
@@ -278,10 +306,11 @@ class UniformPrior(Prior):
 @answers_papers_words
 @dataclass(frozen=True)
 class BetaBinomialPrior(Prior):
-    """A common inclusion probability drawn from Beta(a, b): p(z) = B(a + |z|, b + p - |z|) / B(a, b).
+    """A common inclusion probability drawn from Beta(a, b): p(z) = B(a + |z|, b + p - |z|) / B(a,
+    b).
 
-    With a = b = 1 all sizes are equally probable, which corrects for the number of subsets of each size.
-    Truncated at `max_size` (None: no limit) and renormalised.
+    With a = b = 1 all sizes are equally probable, which corrects for the number of subsets of each
+    size. Truncated at `max_size` (None: no limit) and renormalised.
     """
 
     a: float = 1.0
@@ -298,9 +327,13 @@ class BetaBinomialPrior(Prior):
         return f"beta-binomial({self.a:g}, {self.b:g}) over subsets"
 
     def log_size_weight(self, p: int) -> Floats:
-        # Rising factorials over powers of a + b: differences of log-beta lose digits for large a and b.
-        steps, scale = np.arange(p), np.logaddexp(np.log(self.a), np.log(self.b))
-        rising_a, rising_b = (np.append(0.0, np.cumsum(np.log(c + steps) - scale)) for c in (self.a, self.b))
+        # Rising factorials over powers of a + b: differences of log-beta lose digits for large a
+        # and b.
+        steps = np.arange(p)
+        scale = np.logaddexp(np.log(self.a), np.log(self.b))
+        rising_a, rising_b = (
+            np.append(0.0, np.cumsum(np.log(c + steps) - scale)) for c in (self.a, self.b)
+        )
         total = np.sum(np.logaddexp(np.log(self.a), np.log(self.b + steps)) - scale)
         return np.asarray(rising_a + rising_b[::-1] - total)
 
@@ -310,9 +343,9 @@ class BetaBinomialPrior(Prior):
 class InclusionPrior(Prior):
     """Features enter independently, each with its own probability; 0 never and 1 always.
 
-    probabilities : before truncation; one number for all features, one per feature in their order, or {feature name:
-        probability} (also a Series indexed by name), where features not named get 0.5. All features of the data as
-        given count, also those that are then dropped.
+    probabilities : before truncation; one number for all features, one per feature in their order,
+        or {feature name: probability} (also a Series indexed by name), where features not named get
+        0.5. All features of the data as given count, also those that are then dropped.
     """
 
     probabilities: ArrayLike | Mapping[str, float]
@@ -326,29 +359,40 @@ class InclusionPrior(Prior):
         if isinstance(given, Mapping):
             given = {str(name): _as_probability(value, repr(name)) for name, value in given.items()}
         elif np.ndim(given) == 1:
-            given = tuple(_as_probability(value, j + 1) for j, value in enumerate(np.asarray(given).tolist()))
+            given = tuple(
+                _as_probability(value, j + 1) for j, value in enumerate(np.asarray(given).tolist())
+            )
         else:
             given = _as_probability(given, "'all'")
         object.__setattr__(self, "probabilities", given)
 
     def describe(self, inclusion: Floats) -> str:
         distinct = [f"{value:g}" for value in np.unique(inclusion)]
-        return f"independent inclusion (probability {' to '.join(distinct[:1] + distinct[1:][-1:])})"
+        return (
+            f"independent inclusion (probability {' to '.join(distinct[:1] + distinct[1:][-1:])})"
+        )
 
     def inclusion(self, features: Sequence[str]) -> Floats:
         given: Any = self.probabilities
         if isinstance(given, Mapping):
             for name in sorted(given.keys() - set(features)):
-                raise SettingError(f"inclusion probability for unknown feature {name!r}; {nearest(name, features)}")
+                raise SettingError(
+                    f"inclusion probability for unknown feature {name!r}; {nearest(name, features)}"
+                )
             return np.array([given.get(name, 0.5) for name in features], dtype=np.float64)
         if isinstance(given, tuple) and len(given) != len(features):
-            raise SettingError(f"{len(given)} inclusion probabilities for {len(features)} features: {quoted(features)}")
+            raise SettingError(
+                f"{len(given)} inclusion probabilities for {len(features)} features: "
+                f"{quoted(features)}"
+            )
         return np.full(len(features), given, dtype=np.float64)
 
     def with_outcome(self, name: str) -> InclusionPrior:
         if not isinstance(self.probabilities, Mapping):
             return self
-        others = {feature: value for feature, value in self.probabilities.items() if feature != name}
+        others = {
+            feature: value for feature, value in self.probabilities.items() if feature != name
+        }
         return InclusionPrior(others, self.max_size)
 
 
@@ -358,7 +402,9 @@ def _as_probability(value: Any, feature: object) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0.0 <= number <= 1.0:
-        raise SettingError(f"inclusion probability of feature {feature} must be between 0 and 1, got {value!r}")
+        raise SettingError(
+            f"inclusion probability of feature {feature} must be between 0 and 1, got {value!r}"
+        )
     return number
 
 
@@ -378,7 +424,9 @@ def parse_prior(text: str, max_size: int | None) -> Prior:
     if values is not None and (name, len(values)) in shapes:
         prior: Prior = PRIORS[name](*values, max_size=max_size)
         return prior
-    raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIOR_FORMS)}, with numbers for letters.")
+    raise SettingError(
+        f"cannot read the prior {text!r}: use {', '.join(PRIOR_FORMS)}, with numbers for letters."
+    )
 
 
 def as_prior(given: str | Prior | None) -> Prior:
@@ -388,5 +436,7 @@ def as_prior(given: str | Prior | None) -> Prior:
     if isinstance(given, str):
         return parse_prior(given, None)
     if not isinstance(given, Prior):
-        raise SettingError(f"prior={given!r} is not a prior: use UniformPrior() or {', '.join(PRIOR_FORMS)}.")
+        raise SettingError(
+            f"prior={given!r} is not a prior: use UniformPrior() or {', '.join(PRIOR_FORMS)}."
+        )
     return given

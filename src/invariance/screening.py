@@ -19,18 +19,20 @@ SCREENED_FEATURES = 10  # by default
 # Of scikit-learn's LassoCV
 _PENALTIES = 100
 _SMALLEST_PENALTY = 1e-3
-# Of the duality gap, as a share of the squares of y. scikit-learn asks for 1e-4 and usually finds less.
+# Of the duality gap, as a share of the squares of y. scikit-learn asks for 1e-4 and usually finds
+# less.
 _TOLERANCE = 1e-6
 # Before the next Newton step
 _SWEEPS = (10, 20, 40, 80, 160, 320, 640)
-# Columns below 0.928 of the next penalty stay at zero by the strong rule; a few more save second rounds.
+# Columns below 0.928 of the next penalty stay at zero by the strong rule; a few more save second
+# rounds.
 _ENTERING = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class LassoFit:
-    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised; penalty; intercept
-    at the mean of the columns"""
+    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised;
+    penalty; intercept at the mean of the columns"""
 
     coefficients: Floats
     penalty: float
@@ -46,21 +48,30 @@ def standardized(data: MultiEnvironmentData) -> Floats:
 
 
 def random_folds(data: MultiEnvironmentData, cv: int, random_state: int) -> Any:
-    """Of the pooled rows, which usually come sorted by environment; raises where they are too few for so many folds."""
+    """Of the pooled rows, which usually come sorted by environment; raises where they are too few
+    for so many folds."""
     from sklearn.model_selection import KFold
 
     check_whole_number("cv", cv, 2)
     if data.n_rows < 2 * cv:
-        raise DataError(f"{data.n_rows} rows are too few for {cv} folds of two or more: use cv={data.n_rows // 2}.")
+        raise DataError(
+            f"{data.n_rows} rows are too few for {cv} folds of two or more: use "
+            f"cv={data.n_rows // 2}."
+        )
     return KFold(cv, shuffle=True, random_state=random_state)
 
 
 def cross_validated_lasso(
-    data: MultiEnvironmentData, cv: int, standardize: bool = True, random_state: int = 0, n_jobs: int | None = None
+    data: MultiEnvironmentData,
+    cv: int,
+    standardize: bool = True,
+    random_state: int = 0,
+    n_jobs: int | None = None,
 ) -> LassoFit:
     """Lasso whose penalty minimises the error over `cv` random folds of the pooled rows.
 
-    It is scikit-learn's LassoCV. If there are more columns than rows, `lasso_path` replaces its solver.
+    It is scikit-learn's LassoCV. If there are more columns than rows, `lasso_path` replaces its
+    solver.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LassoCV
@@ -70,7 +81,8 @@ def cross_validated_lasso(
     if X.shape[1] > X.shape[0]:
         return _wide_lasso(X, data.y, folds, n_jobs)
     with warnings.catch_warnings():
-        # At the small end of the path an unconverged fit costs a little precision, never the answer's meaning.
+        # At the small end of the path an unconverged fit costs a little precision, never the
+        # answer's meaning.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = LassoCV(cv=folds, n_jobs=n_jobs).fit(X, data.y - data.y.mean())
     return LassoFit(fit.coef_, float(fit.alpha_), float(data.y.mean()))
@@ -85,8 +97,12 @@ def _wide_lasso(X: Floats, y: Floats, folds: Any, n_jobs: int | None) -> LassoFi
     y = y - intercept
     centred = X - X.mean(axis=0)
     largest = float(np.abs(y @ centred).max()) / n
-    penalties = np.geomspace(largest, largest * _SMALLEST_PENALTY, _PENALTIES) if largest else np.zeros(1)
-    of_folds = Parallel(n_jobs, prefer="threads")(delayed(_errors)(X, y, penalties, *rows) for rows in folds.split(X))
+    penalties = (
+        np.geomspace(largest, largest * _SMALLEST_PENALTY, _PENALTIES) if largest else np.zeros(1)
+    )
+    of_folds = Parallel(n_jobs, prefer="threads")(
+        delayed(_errors)(X, y, penalties, *rows) for rows in folds.split(X)
+    )
     best = int(np.argmin(np.mean(of_folds, axis=0)))
     coefficients = lasso_path(np.asfortranarray(centred), y, penalties[: best + 1])[-1]
     return LassoFit(coefficients, float(penalties[best]), intercept)
@@ -104,9 +120,10 @@ def _errors(X: Floats, y: Floats, penalties: Floats, fitted: Any, held_out: Any)
 def lasso_path(X: Floats, y: Floats, penalties: Floats) -> Floats:
     """Minimise ‖y − Xw‖²/2n + penalty·‖w‖₁ for each penalty, with scikit-learn's tolerance.
 
-    Coordinate descent from the solution before visits only columns that entered by the strong rule, with their
-    products at hand. It starts at the minimum for the signs of that solution, which replaces most of its sweeps. The
-    duality gap over all columns decides whether more columns or sweeps are needed.
+    Coordinate descent from the solution before visits only columns that entered by the strong rule,
+    with their products at hand. It starts at the minimum for the signs of that solution, which
+    replaces most of its sweeps. The duality gap over all columns decides whether more columns or
+    sweeps are needed.
 
     Parameters
     ----------
@@ -126,7 +143,8 @@ def lasso_path(X: Floats, y: Floats, penalties: Floats) -> Floats:
     products = X.T @ y
     path = np.empty((len(penalties), q))
     w = np.zeros(q)
-    residual, gradient = y, products
+    residual = y
+    gradient = products
     order = np.empty(0, dtype=int)
     columns = np.empty((0, n))
     gram = np.empty((0, 0))
@@ -146,7 +164,9 @@ def lasso_path(X: Floats, y: Floats, penalties: Floats) -> Floats:
             columns[old:size] = X.T[order[old:]]
             gram[old:size, :size] = columns[old:size] @ columns[:size].T
             gram[:old, old:size] = gram[old:size, :old].T
-            inner, slope = _newton(gram[:size, :size], products[order], w[order], gradient[order], penalty)
+            inner, slope = _newton(
+                gram[:size, :size], products[order], w[order], gradient[order], penalty
+            )
             descend(gram, slope, inner, penalty, n_sweeps)
             w[order] = inner
             residual = y - inner @ columns[:size]
@@ -160,11 +180,16 @@ def _gap(y: Floats, residual: Floats, gradient: Floats, w: Floats, penalty: floa
     """Return the duality gap of n times the objective."""
     scale = min(1.0, penalty / max(np.abs(gradient).max(), np.finfo(float).tiny))
     squares = residual @ residual
-    return float(0.5 * (1.0 + scale * scale) * squares + penalty * np.abs(w).sum() - scale * (residual @ y))
+    return float(
+        0.5 * (1.0 + scale * scale) * squares + penalty * np.abs(w).sum() - scale * (residual @ y)
+    )
 
 
-def _newton(gram: Floats, products: Floats, w: Floats, gradient: Floats, penalty: float) -> tuple[Floats, Floats]:
-    """Return the minimum for the signs of w (m,) and its gradient; w and its own if the objective does not fall.
+def _newton(
+    gram: Floats, products: Floats, w: Floats, gradient: Floats, penalty: float
+) -> tuple[Floats, Floats]:
+    """Return the minimum for the signs of w (m,) and its gradient; w and its own if the objective
+    does not fall.
 
     Where a sign would change, the coefficient is zero.
     """
@@ -174,7 +199,9 @@ def _newton(gram: Floats, products: Floats, w: Floats, gradient: Floats, penalty
     signs = np.sign(w[active])
     if len(active) == 0:
         return w, gradient
-    _, minimum, failed = dposv(gram[active[:, None], active].T, products[active] - penalty * signs, overwrite_a=True)
+    _, minimum, failed = dposv(
+        gram[active[:, None], active].T, products[active] - penalty * signs, overwrite_a=True
+    )
     if failed:
         return w, gradient
     moved = np.zeros(len(w))
@@ -187,8 +214,9 @@ def _newton(gram: Floats, products: Floats, w: Floats, gradient: Floats, penalty
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN where none was needed.
-    used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone."""
+    """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN
+    where none was needed. used_fallback: the Lasso kept nothing, so that correlation with the
+    outcome decided alone."""
 
     kept: Mask
     coefficients: Floats
@@ -199,9 +227,9 @@ class Screening:
 class LassoScreen(BaseEstimator):
     """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
 
-    Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with the largest
-    correlation with the outcome do, which is reported as the fallback. A feature of several columns counts once, by
-    the largest of its columns' values.
+    Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with
+    the largest correlation with the outcome do, which is reported as the fallback. A feature of
+    several columns counts once, by the largest of its columns' values.
 
     Parameters
     ----------
@@ -220,7 +248,8 @@ class LassoScreen(BaseEstimator):
 
     def screen(self, data: MultiEnvironmentData) -> Screening:
         check_whole_number("k", self.k, 1)
-        p, features = data.n_features, data.features
+        p = data.n_features
+        features = data.features
         if p <= self.k:
             return Screening(np.ones(p, dtype=bool), np.full(features.n_columns, np.nan), False)
         fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state, self.n_jobs)

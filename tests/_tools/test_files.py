@@ -13,7 +13,8 @@ from posteriors import random_posterior
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    path, link = tmp_path / "a.json", tmp_path / "link"
+    path = tmp_path / "a.json"
+    link = tmp_path / "link"
     path.write_text("old")
     path.chmod(0o640)
 

@@ -81,7 +81,9 @@ def test_a_dataclass_comes_back_from_strict_json() -> None:
 def test_numbers_come_back_to_the_bit(values: list[float]) -> None:
     back = from_json(Whole, parse(json.dumps(to_json(whole(values))))).values
     assert_array_equal(back, np.array(values))
-    assert_array_equal(np.signbit(back[~np.isnan(back)]), np.signbit(np.array(values)[~np.isnan(values)]))
+    assert_array_equal(
+        np.signbit(back[~np.isnan(back)]), np.signbit(np.array(values)[~np.isnan(values)])
+    )
 
 
 @pytest.mark.parametrize(

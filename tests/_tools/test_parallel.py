@@ -1,4 +1,5 @@
-"""One function over many tasks: here, on processes, and on a Dask cluster whose workers die; memory that is free."""
+"""One function over many tasks: here, on processes, and on a Dask cluster whose workers die; memory
+that is free."""
 
 from __future__ import annotations
 
@@ -35,8 +36,16 @@ def kinds(shared: dict[str, np.ndarray], task: int) -> tuple[Any, ...]:
     from threadpoolctl import threadpool_info
 
     array = shared["array"]
-    threads = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-    return array.flags.writeable, array.ctypes.data % 16, isinstance(array, np.memmap), float(array.sum()), *threads
+    threads = {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
+    return (
+        array.flags.writeable,
+        array.ctypes.data % 16,
+        isinstance(array, np.memmap),
+        float(array.sum()),
+        *threads,
+    )
 
 
 def dies(shared: None, task: int) -> int:
@@ -54,7 +63,8 @@ def complains(shared: None, task: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "who"), [(None, "1 process"), pytest.param(2, "2 processes", marks=pytest.mark.integration)]
+    ("jobs", "who"),
+    [(None, "1 process"), pytest.param(2, "2 processes", marks=pytest.mark.integration)],
 )
 def test_all_tasks_are_done(jobs: int | None, who: str) -> None:
     for factor in (1.0, 10.0):  # the same processes, and files that are found under the same path
@@ -81,14 +91,20 @@ def test_a_killed_process() -> None:
 def test_free_memory_counts_files_that_are_kept_and_the_limit_of_a_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, limit = tmp_path / "meminfo", tmp_path / "memory.max"
+    told = tmp_path / "meminfo"
+    limit = tmp_path / "memory.max"
     told.write_text("MemTotal:  100 kB\nMemFree:  1 kB\nMemAvailable:   70 kB\nCached:  80 kB\n")
     monkeypatch.setattr(parallel, "_LINUX", told)
     monkeypatch.setattr(parallel, "_GROUP", tmp_path)
     assert parallel.free_bytes() == 70 * 1024
     (tmp_path / "memory.current").write_text("30000\n")
     (tmp_path / "memory.stat").write_text("anon 5\nactive_file 7\ninactive_file 4000\n")
-    for written, free in (("50000", 24_000), ("10000", 0), ("9223372036854771712", 70 * 1024), ("max", 70 * 1024)):
+    for written, free in (
+        ("50000", 24_000),
+        ("10000", 0),
+        ("9223372036854771712", 70 * 1024),
+        ("max", 70 * 1024),
+    ):
         limit.write_text(f"{written}\n")
         assert parallel.free_bytes() == free
     monkeypatch.setattr(parallel, "_LINUX", tmp_path / "nowhere")
@@ -127,7 +143,11 @@ def test_dask_goes_on_when_a_worker_dies(cluster: Cluster) -> None:
 @pytest.mark.slow
 def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
     with pytest.raises(EngineError, match="Rows are kept"):
-        list(run_tasks(dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, kept="Rows are kept")[1])
+        list(
+            run_tasks(
+                dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, kept="Rows are kept"
+            )[1]
+        )
 
 
 @pytest.mark.integration
@@ -136,7 +156,8 @@ def test_another_version_on_the_cluster_or_none(
     cluster: Cluster, lacking: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The question is put as where the package is missing: it must be of the standard library."""
-    original, found = distributed.Client.run, f"has invariance {__version__}, and version 0.0.1"
+    original = distributed.Client.run
+    found = f"has invariance {__version__}, and version 0.0.1"
 
     def ask(self: Any, function: Any, name: str, **how: Any) -> Any:
         assert function.__module__ == "pkgutil"
@@ -154,22 +175,36 @@ def test_another_version_on_the_cluster_or_none(
 def test_a_cluster_that_has_no_worker_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """One comes when the warning has been given."""
     warn = warnings.warn
-    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", protocol="tcp://") as local:
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=":0", protocol="tcp://"
+    ) as local:
 
         def warned(*given: Any, **how: Any) -> None:
             warn(*given, **how)
             local.scale(1)
 
         monkeypatch.setattr(parallel.warnings, "warn", warned)
-        advice = rf"no worker at present: waiting\. Start one with `dask worker {local.scheduler_address}`\.$"
+        advice = (
+            r"no worker at present: waiting\. Start one with `dask worker "
+            rf"{local.scheduler_address}`\.$"
+        )
         with pytest.warns(InvarianceWarning, match=advice):
-            assert list(run_tasks(scaled, [1], shared=np.ones(3), jobs=None, dask=local.scheduler_address)[1]) == [2.0]
+            assert list(
+                run_tasks(scaled, [1], shared=np.ones(3), jobs=None, dask=local.scheduler_address)[
+                    1
+                ]
+            ) == [2.0]
 
 
 @pytest.mark.integration
 def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:
     _, results = run_tasks(
-        slow, range(2000), shared=np.arange(2000.0), jobs=None, dask=cluster.address, kept="Rows are kept"
+        slow,
+        range(2000),
+        shared=np.arange(2000.0),
+        jobs=None,
+        dask=cluster.address,
+        kept="Rows are kept",
     )
     next(results)
     cluster.local.close()
@@ -182,7 +217,14 @@ def test_addresses_at_which_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(parallel, "_CONNECTION_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         quiet = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        for address in ("nonsense", "", "foo://127.0.0.1:1", "127.0.0.1:99999", "tcp://127.0.0.1:1", quiet):
+        for address in (
+            "nonsense",
+            "",
+            "foo://127.0.0.1:1",
+            "127.0.0.1:99999",
+            "tcp://127.0.0.1:1",
+            quiet,
+        ):
             with pytest.raises(EngineError, match=re.escape(repr(address))):
                 list(run_tasks(scaled, [1], shared=np.ones(3), jobs=None, dask=address)[1])
 
@@ -190,7 +232,9 @@ def test_addresses_at_which_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch
 def blas_threads() -> set[int]:
     from threadpoolctl import threadpool_info
 
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 def test_blas_has_one_thread_while_anybody_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +243,8 @@ def test_blas_has_one_thread_while_anybody_is_inside(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(parallel, "_holders", [])  # other tests may hold it for ever
     with threadpool_limits(2, user_api="blas"):
-        first, second = parallel.one_thread(), parallel.one_thread()
+        first = parallel.one_thread()
+        second = parallel.one_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
@@ -212,12 +257,18 @@ def test_blas_has_one_thread_while_anybody_is_inside(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("outer", "expected"),
-    [(range(2), [4, 4]), (range(3), [2, 2, 2]), (range(20), [1] * 20), ((item for item in range(2)), [1, 1])],
+    [
+        (range(2), [4, 4]),
+        (range(3), [2, 2, 2]),
+        (range(20), [1] * 20),
+        ((item for item in range(2)), [1, 1]),
+    ],
 )
 def test_threads_of_a_thread_share_its_part_of_the_processors(
     monkeypatch: pytest.MonkeyPatch, outer: Iterable[int], expected: list[int]
 ) -> None:
-    """Eight workers on a few items: each item may start its share of them; on many items, or unknown ones, none."""
+    """Eight workers on a few items: each item may start its share of them; on many items, or
+    unknown ones, none."""
     pools = []
 
     class Pool(ThreadPoolExecutor):

@@ -44,10 +44,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.parametrize(
-    ("mode", "wait", "shown"), [(True, 1.8, False), (True, 2.1, True), (False, 9.0, False), ("auto", 9.0, False)]
+    ("mode", "wait", "shown"),
+    [(True, 1.8, False), (True, 2.1, True), (False, 9.0, False), ("auto", 9.0, False)],
 )
 def test_long_work_shows_a_bar_where_somebody_looks(
-    mode: progress.ProgressMode, wait: float, shown: bool, clock: Clock, capfd: pytest.CaptureFixture[str]
+    mode: progress.ProgressMode,
+    wait: float,
+    shown: bool,
+    clock: Clock,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """While it goes on, never after the end."""
     with ProgressBar("counting", 100, mode) as bar:
@@ -78,7 +83,9 @@ def read(text: str, capfd: pytest.CaptureFixture[str]) -> bool:
 
 
 @pytest.mark.parametrize("before", [0.0, 3.0])
-def test_kernels_that_compile_are_the_reason(before: float, clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
+def test_kernels_that_compile_are_the_reason(
+    before: float, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Whether they begin before the wait is long or after it; a step has been done already."""
     with ProgressBar("counting", 2, True) as bar:
         bar.advance()
@@ -104,7 +111,10 @@ def test_kernels_that_compile_without_a_bar(
 
 @pytest.mark.parametrize(("mode", "lines"), [("auto", [COMPILING]), (False, []), (True, [])])
 def test_kernels_that_compile_where_nobody_looks_are_logged_once(
-    mode: progress.ProgressMode, lines: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    mode: progress.ProgressMode,
+    lines: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(progress, "_logged", [])
     with caplog.at_level("INFO", "invariance"), compilation_explained(mode):
@@ -147,12 +157,16 @@ class Stopped(BaseException):
     pass
 
 
-@pytest.mark.parametrize(("at", "steps"), [("begun", 0), ("going on", 1), ("compiling", 2), ("done", 4)])
+@pytest.mark.parametrize(
+    ("at", "steps"), [("begun", 0), ("going on", 1), ("compiling", 2), ("done", 4)]
+)
 def test_what_a_function_raises_stops_the_work(at: str, steps: int, clock: Clock) -> None:
     reached = []
 
     def refuse(done: float, what: str) -> None:
-        now = "compiling" if COMPILING in what else {0.0: "begun", 1.0: "done"}.get(done, "going on")
+        now = (
+            "compiling" if COMPILING in what else {0.0: "begun", 1.0: "done"}.get(done, "going on")
+        )
         if now == at:
             raise Stopped(at)
 
@@ -172,7 +186,9 @@ def test_what_a_function_raises_stops_the_work(at: str, steps: int, clock: Clock
     assert len(reached) == steps
 
 
-def test_lines_where_nobody_looks(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_where_nobody_looks(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many short stages of one fit are one wait; short work says nothing, however often."""
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))

@@ -14,8 +14,16 @@ def test_names_with_settings() -> None:
     for text, name, settings in (
         ("exact", "exact", {}),
         (" ICP ( max_size = 3 ) ", "ICP", {"max_size": 3}),
-        ("t(steps=20_000, precision=1e-3, a=-1)", "t", {"steps": 20_000, "precision": 1e-3, "a": -1}),
-        ("t(a=none, b=True, c='search', d=auto)", "t", {"a": None, "b": True, "c": "search", "d": "auto"}),
+        (
+            "t(steps=20_000, precision=1e-3, a=-1)",
+            "t",
+            {"steps": 20_000, "precision": 1e-3, "a": -1},
+        ),
+        (
+            "t(a=none, b=True, c='search', d=auto)",
+            "t",
+            {"a": None, "b": True, "c": "search", "d": "auto"},
+        ),
         ("Oracle(support=[a, 'b c'])", "Oracle", {"support": ["a", "b c"]}),
     ):
         assert read_call(text) == (name, settings)
@@ -29,7 +37,9 @@ def test_engines() -> None:
     for text, engine in {
         "auto": "auto",
         "Tempering": "tempering",
-        "tempering(chains=8, steps=20000, searches=20)": Tempering(chains=8, steps=20_000, searches=20),
+        "tempering(chains=8, steps=20000, searches=20)": Tempering(
+            chains=8, steps=20_000, searches=20
+        ),
         "tempering(steps=auto)": Tempering(steps="auto"),
         "exact(time_limit=none)": Enumeration(time_limit=None),
         "vi(iterations=50, screen=lasso)": Variational(iterations=50, screen="lasso"),

@@ -1,4 +1,5 @@
-"""What `check` finds stands on the page, and "do what is suggested" leads to a fit that is not refused."""
+"""What `check` finds stands on the page, and "do what is suggested" leads to a fit that is not
+refused."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from invariance.app.tasks import look
 from invariance.cli.inputs import begin, read_file
 from planted import planted_table
 
-HERE, HOME = "http://127.0.0.1:8123", "/s3cret/"
+HERE = "http://127.0.0.1:8123"
+HOME = "/s3cret/"
 
 
 class Looking:
@@ -52,7 +54,10 @@ def text_of(answer: Any) -> str:
 
 def form_of(client: Any) -> dict[str, Any]:
     form = client.session.form
-    return {"table": client.session.table.id, **{name: form.getlist(name) for name in form if name != "table"}}
+    return {
+        "table": client.session.table.id,
+        **{name: form.getlist(name) for name in form if name != "table"},
+    }
 
 
 def test_what_is_suggested_is_read(client: Any) -> None:
@@ -64,7 +69,9 @@ def test_what_is_suggested_is_read(client: Any) -> None:
     shown = text_of(page)
     assert "Missing values, in percent of the rows of each site" in shown
     assert re.search(r"chol 25 \. 100 \. \.", shown)
-    assert "Leave out chol, rare; Leave out rows with missing values (keeps 184 of 240 rows" in shown
+    assert (
+        "Leave out chol, rare; Leave out rows with missing values (keeps 184 of 240 rows" in shown
+    )
     assert "Is 9 a missing value?" in shown
     # Questions wait too, but not for what is suggested first.
     found = client.session.table.found
@@ -86,10 +93,14 @@ def test_codes_of_one_column_are_looked_at(tmp_path: Path) -> None:
     planted_table().to_csv(tmp_path / "t.csv", index=False)
 
     def found(**written: str) -> Any:
-        return look(lambda *_: None, tmp_path / "t.csv", written, {"outcome": "y", "environment": "site"})["found"]
+        return look(
+            lambda *_: None, tmp_path / "t.csv", written, {"outcome": "y", "environment": "site"}
+        )["found"]
 
     assert ("chol", "one_value") in {(each.column, each.code) for each in found().findings}
-    assert ("chol", "one_value") not in {(each.column, each.code) for each in found(na="chol=0").findings}
+    assert ("chol", "one_value") not in {
+        (each.column, each.code) for each in found(na="chol=0").findings
+    }
     assert found(na="chol=0").missing_by_environment().loc["chol", "bath"] == 60
 
 

@@ -1,4 +1,5 @@
-"""What is chosen on the page is what is fitted; remedies are buttons that change the form, in words of the page."""
+"""What is chosen on the page is what is fitted; remedies are buttons that change the form, in words
+of the page."""
 
 from __future__ import annotations
 
@@ -41,8 +42,15 @@ def ticks(*positions: int) -> list[tuple[str, str]]:
 
 
 def test_columns_are_known_by_their_positions() -> None:
-    found = chosen(("event", "5"), ("exposure", ""), *ticks(0, 2, 3, 4), ("as0", "category"), ("as1", "number"))
-    assert (found.outcome, found.environment, found.event, found.exposure) == ("y", "site", "died", None)
+    found = chosen(
+        ("event", "5"), ("exposure", ""), *ticks(0, 2, 3, 4), ("as0", "category"), ("as1", "number")
+    )
+    assert (found.outcome, found.environment, found.event, found.exposure) == (
+        "y",
+        "site",
+        "died",
+        None,
+    )
     assert (found.features, found.categorical, found.numeric) == ("a,c", "a", None)
     assert chosen(*ticks(0, 5), ("weight", "5")).features == "a"
     assert chosen(*ticks(0), ("weight", "5")).weight == "died"
@@ -52,7 +60,13 @@ def test_columns_are_known_by_their_positions() -> None:
 
 
 def test_choices_are_the_options_of_fit() -> None:
-    given = {"family": "gaussian", "prior": "inclusion(0.1)", "max_size": "2", "engine": "exact", "select": "mode"}
+    given = {
+        "family": "gaussian",
+        "prior": "inclusion(0.1)",
+        "max_size": "2",
+        "engine": "exact",
+        "select": "mode",
+    }
     given |= {
         "deviations": "random",
         "baseline": "shared",
@@ -88,7 +102,10 @@ def test_free_baselines_and_a_rule_by_probability_are_refused_with_buttons() -> 
     with pytest.raises(SettingError) as refused:
         chosen(*ticks(0), ("baseline", "free"), ("select", "mode")).bip()
     texts = [button.text for button in said(refused.value.args[0]).buttons]
-    assert texts == ["How features are selected: predictive", "Baselines of environments: the same in all"]
+    assert texts == [
+        "How features are selected: predictive",
+        "Baselines of environments: the same in all",
+    ]
 
 
 def test_what_is_left_open_is_asked_for() -> None:
@@ -142,18 +159,31 @@ def test_a_remedy_is_a_button_that_sets_the_form(name: str) -> None:
     assert not re.search(r"--|\w=|_", button.text)
     settings = read_settings(button.settings)
     form = Fields([*ROLES, *ticks(0, 1), ("event", "5"), ("exposure", "5")])
-    new, written = changed(form, settings, COLUMNS), rewritten({}, settings)
+    new = changed(form, settings, COLUMNS)
+    written = rewritten({}, settings)
     assert (new, written) != (form, {})
-    assert (changed(new, settings, COLUMNS), rewritten(written, settings)) == (new, written)  # it is set now
+    assert (changed(new, settings, COLUMNS), rewritten(written, settings)) == (
+        new,
+        written,
+    )  # it is set now
     read_choices(new, COLUMNS, (), written)
 
 
 def test_what_a_remedy_sets() -> None:
     """What was chosen before stays."""
-    form = Fields([*ROLES, *ticks(0, 1, 2), ("drop_environment", "w"), ("merge", "p+q=r"), ("event", "5")])
-    settings = {name: SETTINGS[name] for name in ("drop_environments", "merge_environments", "categorical", "max_size")}
-    found = read_choices(changed(form, settings | {"exclude": ["a"], "event": None}, COLUMNS), COLUMNS, (), {})
-    assert found.environments == Environments(drop=["w", "x", "y, z"], merge={"r": ["p", "q"], "x": ["x", "X"]})
+    form = Fields(
+        [*ROLES, *ticks(0, 1, 2), ("drop_environment", "w"), ("merge", "p+q=r"), ("event", "5")]
+    )
+    settings = {
+        name: SETTINGS[name]
+        for name in ("drop_environments", "merge_environments", "categorical", "max_size")
+    }
+    found = read_choices(
+        changed(form, settings | {"exclude": ["a"], "event": None}, COLUMNS), COLUMNS, (), {}
+    )
+    assert found.environments == Environments(
+        drop=["w", "x", "y, z"], merge={"r": ["p", "q"], "x": ["x", "X"]}
+    )
     assert (found.features, found.categorical, found.max_size, found.event) == ("b,c", "b", 3, None)
     assert rewritten({"na": "?", "sep": ";"}, {"na": ["n/k"], "decimal": ","}) == {
         "na": "?,n/k",
@@ -173,18 +203,28 @@ def test_labels_with_signs_of_the_field_cannot_be_merged_by_it() -> None:
 def test_what_is_no_button() -> None:
     """Settings that are not on this page; prediction has others than a fit."""
     assert said("Plain text.") == ("Plain text.", (), "")
-    several = said(Messages(Message("one is wrong", use(missing="drop")), Message("so is two", use(min_rows=5))))
+    several = said(
+        Messages(
+            Message("one is wrong", use(missing="drop")), Message("so is two", use(min_rows=5))
+        )
+    )
     assert (several.what, len(several.buttons)) == ("One is wrong. So is two.", 2)
     unknown = Message("too many", use(groups=[1]), use(n_jobs=1), use(event="column"))
     assert (said(unknown).buttons, said(unknown).what) == ((), "Too many.")
-    refused = Message("new.csv lacks 'a'", use(" in a new fit", exclude=["a"]), use(predict_with="selected"))
+    refused = Message(
+        "new.csv lacks 'a'", use(" in a new fit", exclude=["a"]), use(predict_with="selected")
+    )
     told = said(refused, OF_PREDICTION)
     assert told.what == "new.csv lacks 'a'."  # names of files stay as they are
-    assert [json.loads(button.settings) for button in told.buttons] == [{"predict_with": "selected"}]
+    assert [json.loads(button.settings) for button in told.buttons] == [
+        {"predict_with": "selected"}
+    ]
     assert told.more == "Leave out a in a new fit."
     for text in ("", "{", "[1]", '{"n_jobs": 1}', '{"predict_with": "selected"}'):
         assert read_settings(text) == {}
-    assert read_settings('{"predict_with": "selected"}', OF_PREDICTION) == {"predict_with": "selected"}
+    assert read_settings('{"predict_with": "selected"}', OF_PREDICTION) == {
+        "predict_with": "selected"
+    }
 
 
 def test_words_of_a_report() -> None:

@@ -1,5 +1,5 @@
-"""Each page speaks of its own table and fit, whatever is uploaded, opened in tabs or sent again. Nobody but a browser
-on this machine that was given the address gets an answer."""
+"""Each page speaks of its own table and fit, whatever is uploaded, opened in tabs or sent again.
+Nobody but a browser on this machine that was given the address gets an answer."""
 
 from __future__ import annotations
 
@@ -27,18 +27,28 @@ from invariance.exceptions import Message, use
 
 pytestmark = pytest.mark.integration
 
-HERE, HOME = "http://127.0.0.1:8123", "/s3cret/"
+HERE = "http://127.0.0.1:8123"
+HOME = "/s3cret/"
 ROLES = {"outcome": "0", "environment": "1", "feature": "2"}
 
 
 def column(name: str) -> ColumnLook:
-    return ColumnLook(name, "numbers", 2, 0, (), (("a", 9), ("b", 9)), OutcomeKind("number", "no counts"))
+    return ColumnLook(
+        name, "numbers", 2, 0, (), (("a", 9), ("b", 9)), OutcomeKind("number", "no counts")
+    )
 
 
 FINDINGS = (
-    Finding("text", "note", "'note' holds sentences.", (use(exclude=["note"]), use(categorical=["note"]))),
+    Finding(
+        "text",
+        "note",
+        "'note' holds sentences.",
+        (use(exclude=["note"]), use(categorical=["note"])),
+    ),
     Finding("words", "x", "'x' holds 'n/k'.", (use(na=["n/k"]), use(exclude=["x"]))),
-    Finding("missing", "x", "'x' is missing in 3 rows.", (use(" (keeps 6 of 9 rows)", missing="drop"),)),
+    Finding(
+        "missing", "x", "'x' is missing in 3 rows.", (use(" (keeps 6 of 9 rows)", missing="drop"),)
+    ),
 )
 
 
@@ -53,7 +63,8 @@ def found_in(names: list[str]) -> dict[str, Any]:
 
 
 class Hand:
-    """A worker whose fits end when a test says so; a table has the columns that its first line names."""
+    """A worker whose fits end when a test says so; a table has the columns that its first line
+    names."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
@@ -62,7 +73,8 @@ class Hand:
     def submit(self, task: str, **given: Any) -> Job:
         if self.job is not None and self.job.state == RUNNING:
             raise BusyError
-        self.job, self.given = Job(task), given
+        self.job = Job(task)
+        self.given = given
         if task == "look":
             names = given["file"].read_text(errors="replace").split("\n")[0].split(",")
             if names == ["bad"]:
@@ -78,9 +90,18 @@ class Hand:
         elif task == "predict":
             refused = Message("'a' is missing in row 1", use(missing="empty"))
             (given["folder"] / "predictions.csv").write_text("a,prediction\n1,2\n")
-            cells = {"columns": ["prediction", "a"], "cells": [["2", "<b>"]], "n_rows": 1, "sentences": ["Predicted."]}
+            cells = {
+                "columns": ["prediction", "a"],
+                "cells": [["2", "<b>"]],
+                "n_rows": 1,
+                "sentences": ["Predicted."],
+            }
             done = given["settings"].get("missing") == "empty"
-            self.job.end(DONE if done else FAILED, error="" if done else refused, result=cells | {"warnings": []})
+            self.job.end(
+                DONE if done else FAILED,
+                error="" if done else refused,
+                result=cells | {"warnings": []},
+            )
         return self.job
 
     def finish(self) -> None:
@@ -90,7 +111,11 @@ class Hand:
                 f"<body>{name} of {self.given['choices'].outcome}<script></script>"
             )
         lines = ["Effects are the same.", "Baselines differ."]
-        result = {"notes": ["a note <b>"], "warnings": ["a warning", " ".join(lines)], "selected": ("a",)}
+        result = {
+            "notes": ["a note <b>"],
+            "warnings": ["a warning", " ".join(lines)],
+            "selected": ("a",),
+        }
         result |= {"verdict": "effects alike", "lines": lines, "level": "effects (and noise)"}
         self.job.end(DONE, result=result)
 
@@ -105,7 +130,8 @@ def client(tmp_path: Path) -> Any:
     worker: Any = Hand()
     session = Session(tmp_path, worker)
     client: Any = TestClient(pages.application(session, "s3cret", 8123), base_url=HERE + HOME)
-    client.session, client.worker = session, worker
+    client.session = session
+    client.worker = worker
     return client
 
 
@@ -125,7 +151,9 @@ def files_in(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_table_takes_the_place_of_the_last_and_is_read_again_in_another_way(client: Any, tmp_path: Path) -> None:
+def test_a_table_takes_the_place_of_the_last_and_is_read_again_in_another_way(
+    client: Any, tmp_path: Path
+) -> None:
     bring(client, "y,site\n" + "é" * 3000, "my table.csv", sep=";", sheet="", other="x")
     assert client.worker.given["written"] == {"sep": ";"}
     assert client.worker.given["file"].read_text() == "y,site\n" + "é" * 3000
@@ -178,7 +206,9 @@ def test_a_form_is_for_its_own_table(client: Any) -> None:
             assert (answer.status_code, notice(answer)) == (409, pages.STALE)
             assert "selected>age" not in answer.text
     assert client.session.runs == {}
-    assert "2 environments in clinic" in client.post("choices", data={"table": second, **ROLES}).text
+    assert (
+        "2 environments in clinic" in client.post("choices", data={"table": second, **ROLES}).text
+    )
     fit(client, second)
     assert client.worker.given["choices"].outcome == "age"
 
@@ -224,7 +254,12 @@ def test_baselines_that_are_chosen_stay_chosen(client: Any) -> None:
 
 
 def test_the_report_is_a_page_with_steps_that_lead_back(client: Any) -> None:
-    assert steps(client.get("./")) == {"Table": None, "Choices": None, "Report": None, "Files and prediction": None}
+    assert steps(client.get("./")) == {
+        "Table": None,
+        "Choices": None,
+        "Report": None,
+        "Files and prediction": None,
+    }
     run = fit(client, bring(client, "y,site,a"))
     assert steps(client.get("run"))["Choices"] == "table"
     client.worker.finish()
@@ -253,13 +288,18 @@ def test_findings_stand_beside_their_columns(client: Any) -> None:
     page = app_server.bring(client, "y,site,x,note")
     assert ticked(page) == ["0", "1", "2"]
     assert re.search(
-        r'<input type="checkbox"[^>]*id="f3">.*?holds sentences.*?aria-pressed="true">Leave out note', page.text, re.S
+        r'<input type="checkbox"[^>]*id="f3">.*?holds sentences.*?aria-pressed="true">Leave out '
+        r"note",
+        page.text,
+        re.S,
     )
     assert "--" not in re.sub(r"<!--.*?-->|<style>.*?</style>", "", page.text, flags=re.DOTALL)
     form = {"table": table_id(page), **ROLES, "feature": ["2"]}
     page = client.post("choices", data=form | {"remedy": '{"missing": "drop"}'})
     assert client.session.form["missing"] == "drop"
-    assert re.search(r'aria-pressed="true">Leave out rows with missing values \(keeps 6 of 9 rows\)', page.text)
+    assert re.search(
+        r'aria-pressed="true">Leave out rows with missing values \(keeps 6 of 9 rows\)', page.text
+    )
     assert 'value="0" selected' in page.text
     assert re.search(r"is the outcome", page.text)
     assert 'id="f0"' not in page.text  # which cannot be ticked
@@ -268,20 +308,26 @@ def test_findings_stand_beside_their_columns(client: Any) -> None:
     client.post("choices", data=form | {"weight": "2"})
     assert client.worker.given["roles"] == {"outcome": "y", "environment": "site"}
     assert client.worker.given["exclude"] == ["note", "x"]
-    refused = client.post("choices", data=form | {"remedy": '{"merge_environments": {"a+b": ["a+b", "a"]}}'})
+    refused = client.post(
+        "choices", data=form | {"remedy": '{"merge_environments": {"a+b": ["a+b", "a"]}}'}
+    )
     assert (refused.status_code, "'a+b'" in html.unescape(notice(refused))) == (422, True)
     client.post("choices", data=form | {"remedy": "all"})
     assert (client.session.form["missing"], client.session.table.written) == ("drop", {"na": "n/k"})
 
 
 def ticked(answer: Any) -> list[str]:
-    return re.findall(r'<input type="checkbox" name="feature" value="(\d+)"[^>]* checked', answer.text)
+    return re.findall(
+        r'<input type="checkbox" name="feature" value="(\d+)"[^>]* checked', answer.text
+    )
 
 
 def test_a_refused_fit_goes_on_by_a_button(client: Any) -> None:
     table = bring(client, "y,site,a")
     run = fit(client, table)
-    client.worker.job.end(FAILED, error=Message("'a' is missing in row 1", use(missing="drop"), use(n_jobs=1)))
+    client.worker.job.end(
+        FAILED, error=Message("'a' is missing in row 1", use(missing="drop"), use(n_jobs=1))
+    )
     page = client.get("run", params={"id": run})
     (button,) = re.findall(r'<button formaction="run" name="remedy" value="([^"]*)"', page.text)
     fit(client, table, remedy=html.unescape(button))
@@ -297,8 +343,14 @@ def test_a_second_table_is_predicted(client: Any, tmp_path: Path) -> None:
     assert "new.csv" in files_in(tmp_path)  # kept
     assert notice(page).startswith("'a' is missing in row 1.")
     (button,) = re.findall(r'name="remedy" value="([^"]*)"', page.text)
-    page = client.post(f"predict?id={run}", data={"table": table_id(page), "remedy": html.unescape(button), "sep": ";"})
-    assert (client.worker.given["written"], client.worker.given["settings"]) == ({"sep": ";"}, {"missing": "empty"})
+    page = client.post(
+        f"predict?id={run}",
+        data={"table": table_id(page), "remedy": html.unescape(button), "sep": ";"},
+    )
+    assert (client.worker.given["written"], client.worker.given["settings"]) == (
+        {"sep": ";"},
+        {"missing": "empty"},
+    )
     assert notice(page) == ""
     assert "<td>&lt;b&gt;</td>" in page.text
     assert client.get(f"predictions.csv?id={run}").text == "a,prediction\n1,2\n"
@@ -316,7 +368,9 @@ def test_progress_is_of_its_own_fit(client: Any) -> None:
     first = fit(client, table)
     client.worker.finish()
     second = fit(client, table)
-    assert client.get("progress", params={"id": first}).headers["hx-redirect"] == f"report?id={first}"
+    assert (
+        client.get("progress", params={"id": first}).headers["hx-redirect"] == f"report?id={first}"
+    )
     assert f'hx-get="progress?id={second}"' in client.get("progress", params={"id": second}).text
     client.post("cancel", data={"id": first})
     assert client.worker.job.state == RUNNING
@@ -338,9 +392,13 @@ def test_a_running_fit_and_the_last_result_are_found_again(client: Any, tmp_path
 def test_a_file_that_cannot_be_read_is_kept(client: Any, tmp_path: Path) -> None:
     refused = app_server.bring(client, "bad\n1", "bad.csv")
     assert (refused.status_code, files_in(tmp_path)) == (422, ["bad.csv"])
-    (button,) = re.findall(r'<button formaction="table" name="remedy" value="([^"]*)"', refused.text)
+    (button,) = re.findall(
+        r'<button formaction="table" name="remedy" value="([^"]*)"', refused.text
+    )
     assert client.get("table").url.path == HOME
-    again = client.post("table", data={"table": table_id(refused), "sep": ";", "remedy": html.unescape(button)})
+    again = client.post(
+        "table", data={"table": table_id(refused), "sep": ";", "remedy": html.unescape(button)}
+    )
     assert again.url.path == f"{HOME}table"
     assert client.worker.given["written"] == {"sep": ";", "encoding": "latin-1"}
 
@@ -357,7 +415,9 @@ def test_the_outcome_model_follows_from_all_that_is_chosen(client: Any) -> None:
 # ---- who gets an answer
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", ""]
+)
 def test_another_host_is_refused(client: Any, host: str) -> None:
     assert client.get(HERE + HOME, headers={"host": host}).status_code == 403
 
@@ -372,29 +432,55 @@ def test_another_host_is_refused(client: Any, host: str) -> None:
         ("GET", f"{HOME}static/style.css", {}, 200),
         ("POST", f"{HOME}cancel", {"origin": HERE}, 303),
         ("POST", f"{HOME}choices", {"origin": HERE}, 303),
-        *(("GET", path, {}, 403) for path in ("/", "//", "/other/", "/s3cre/", "/s3cret2/", "/S3CRET/", "/é/")),
-        *(("GET", HOME + name, {"sec-fetch-site": "cross-site"}, 403) for name in ("", "report", "predictions.csv")),
+        *(
+            ("GET", path, {}, 403)
+            for path in ("/", "//", "/other/", "/s3cre/", "/s3cret2/", "/S3CRET/", "/é/")
+        ),
+        *(
+            ("GET", HOME + name, {"sec-fetch-site": "cross-site"}, 403)
+            for name in ("", "report", "predictions.csv")
+        ),
         ("GET", HOME, {"sec-fetch-site": "same-site"}, 403),
         *(
             ("POST", f"{HOME}{place}", {"origin": origin}, 403)
             for place in ("cancel", "table", "choices", "run", "predict?id=x")
-            for origin in ("null", "http://evil.example", "http://127.0.0.1:8124", "http://localhost:8123")
+            for origin in (
+                "null",
+                "http://evil.example",
+                "http://127.0.0.1:8124",
+                "http://localhost:8123",
+            )
         ),
         ("GET", f"{HOME}static/%2e%2e/pages.py", {}, 404),
-        *(("GET", f"{HOME}{name}", {}, 404) for name in ("reproduce.py", "model.json", "report")),  # nothing was fitted
+        *(
+            ("GET", f"{HOME}{name}", {}, 404) for name in ("reproduce.py", "model.json", "report")
+        ),  # nothing was fitted
         ("POST", f"{HOME}predict", {}, 404),
     ],
 )
-def test_who_gets_an_answer(client: Any, method: str, path: str, headers: dict[str, str], status: int) -> None:
-    assert client.request(method, HERE + path, headers=headers, follow_redirects=False).status_code == status
+def test_who_gets_an_answer(
+    client: Any, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert (
+        client.request(method, HERE + path, headers=headers, follow_redirects=False).status_code
+        == status
+    )
 
 
 def test_every_answer_is_strict(client: Any) -> None:
     for path in (HOME, "/wrong/", f"{HOME}nothing", f"{HOME}static/htmx.min.js"):
         headers = client.get(HERE + path).headers
-        policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+        policy = dict(
+            part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";")
+        )
         assert policy["default-src"] == "'none'"
-        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["form-action"] == "'self'"
+        assert (
+            policy["script-src"]
+            == policy["style-src"]
+            == policy["connect-src"]
+            == policy["form-action"]
+            == "'self'"
+        )
         assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
         assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
         assert headers["x-content-type-options"] == "nosniff"

@@ -1,4 +1,5 @@
-"""The page as a process: a worker that may die, an end that leaves nothing behind, and no scripts needed."""
+"""The page as a process: a worker that may die, an end that leaves nothing behind, and no scripts
+needed."""
 
 from __future__ import annotations
 
@@ -55,7 +56,12 @@ def start_endless_fit(client: httpx.Client) -> None:
     columns = pd.DataFrame(np.random.default_rng(0).normal(size=(400, 37)))
     table = columns.assign(site=np.repeat(["a", "b", "c", "d"], 100))
     assert bring(client, table.to_csv(index=False)).status_code == 200
-    form = {"outcome": "36", "environment": "37", "feature": [str(j) for j in range(36)], "engine": "exact"}
+    form = {
+        "outcome": "36",
+        "environment": "37",
+        "feature": [str(j) for j in range(36)],
+        "engine": "exact",
+    }
     assert fit(client, **form).url.path.endswith("/run")
 
 
@@ -64,7 +70,9 @@ def check_report_without_scripts(client: httpx.Client) -> None:
     refused = bring(client, content, "patients.csv")
     assert refused.status_code == 422
     (button,) = re.findall(r'name="remedy" value="([^"]*)"', refused.text)
-    answer = client.post("table", data={"table": table_id(refused), "remedy": html.unescape(button)})
+    answer = client.post(
+        "table", data={"table": table_id(refused), "remedy": html.unescape(button)}
+    )
     assert answer.url.path.endswith("/table")
     assert "600 rows and 7 columns" in answer.text
     assert "Größe" in answer.text
@@ -87,7 +95,12 @@ def check_report_without_scripts(client: httpx.Client) -> None:
 
 def check_sentences_speak_no_shell(client: httpx.Client) -> None:
     """About files that cannot be read, and tables that cannot be fitted."""
-    bad = {"table.csv": b"a,a,y,site\n1,2,3,p\n", "table.csv.gz": b"a,y,site\n", "t.doc": b"a\n", "e.csv": b"a,y\n"}
+    bad = {
+        "table.csv": b"a,a,y,site\n1,2,3,p\n",
+        "table.csv.gz": b"a,y,site\n",
+        "t.doc": b"a\n",
+        "e.csv": b"a,y\n",
+    }
     for name, content in bad.items():
         answer = bring(client, content, name)
         assert answer.status_code == 422
@@ -129,8 +142,12 @@ def check_nothing_is_left_behind(app: RunningApp, client: httpx.Client, name: st
     wait_until(lambda: not Path(f"/proc/{worker}").exists())
 
 
-@pytest.mark.parametrize("name", ["SIGINT", pytest.param("SIGHUP", marks=pytest.mark.slow), "SIGKILL"])
-def test_a_page_from_its_start_to_its_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["SIGINT", pytest.param("SIGHUP", marks=pytest.mark.slow), "SIGKILL"]
+)
+def test_a_page_from_its_start_to_its_end(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All that needs a page that runs, on one of them."""
     (tmp_path / "here").mkdir()
     (tmp_path / "temporary").mkdir()
@@ -144,7 +161,9 @@ def test_a_page_from_its_start_to_its_end(name: str, tmp_path: Path, monkeypatch
     ):
         assert app.address.startswith(f"http://127.0.0.1:{port}/")
         headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "1.2.3.4"}
-        assert httpx.get(app.address.rstrip("/"), headers=headers).headers["location"] == app.address
+        assert (
+            httpx.get(app.address.rstrip("/"), headers=headers).headers["location"] == app.address
+        )
         if name == "SIGINT":
             check_report_without_scripts(client)
             check_sentences_speak_no_shell(client)

@@ -1,4 +1,5 @@
-"""What the page tells of a table, fits, predicts and leaves to download; the Python lines fit the same."""
+"""What the page tells of a table, fits, predicts and leaves to download; the Python lines fit the
+same."""
 
 from __future__ import annotations
 
@@ -11,7 +12,18 @@ import pytest
 
 from invariance import BIP, load
 from invariance.app import tasks
-from invariance.app.tasks import MODEL, PICTURES, PREDICTIONS, SCRIPT, SHOWN, TABLES, Overall, _answer, fit, look
+from invariance.app.tasks import (
+    MODEL,
+    PICTURES,
+    PREDICTIONS,
+    SCRIPT,
+    SHOWN,
+    TABLES,
+    Overall,
+    _answer,
+    fit,
+    look,
+)
 from invariance.cli.options import FitOptions
 from invariance.data.findings import DataCheck
 from invariance.exceptions import Message
@@ -20,23 +32,30 @@ from shifted_sites import own_baselines
 
 PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}
 CASES: dict[str, dict[str, Any]] = {
-    "times": PRESSURE | {"outcome": "years", "event": "died", "features": "age,sex", "engine": "exact"},
-    "codes": PRESSURE | {"features": "age,ward", "categorical": "ward", "sep": "|", "na": 'n/k,"a,b"', "seed": 2},
-    "untidy": PRESSURE | {"features": "age,ward", "na": "age=999", "below_limit": "half", "missing": "level"},
+    "times": PRESSURE
+    | {"outcome": "years", "event": "died", "features": "age,sex", "engine": "exact"},
+    "codes": PRESSURE
+    | {"features": "age,ward", "categorical": "ward", "sep": "|", "na": 'n/k,"a,b"', "seed": 2},
+    "untidy": PRESSURE
+    | {"features": "age,ward", "na": "age=999", "below_limit": "half", "missing": "level"},
     "weights": PRESSURE | {"features": "age,sex", "weight": "ward"},
-    "strict": PRESSURE | {"strict": True, "min_rows": 20, "encoding": "latin-1", "merge": "aa+bb=ab", "max_size": 1},
+    "strict": PRESSURE
+    | {"strict": True, "min_rows": 20, "encoding": "latin-1", "merge": "aa+bb=ab", "max_size": 1},
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_lines_give_the_same_posterior(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the name of the file."""
     monkeypatch.setattr(tasks, "PICTURES", {})
     reported: list[BIP] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(BIP, "report", lambda model, path, source=None: reported.append(model))
-    file, choices = Path("my 'table'); raise SystemExit #.csv"), FitOptions(**CASES[name])
+    file = Path("my 'table'); raise SystemExit #.csv")
+    choices = FitOptions(**CASES[name])
     rows = patients(30)
     rows = rows.assign(years=np.exp(rows["age"] / 50), died=[1, 1, 0, 1] * 30, ward=[1, 2, 3] * 40)
     rows.to_csv(file, index=False, sep=choices.sep or ",")
@@ -49,7 +68,9 @@ def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, mon
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_fit_tells_its_level_and_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_tells_its_level_and_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tasks, "PICTURES", {})
     monkeypatch.setattr(BIP, "report", lambda *given, **more: None)
     file = tmp_path / "table.csv"
@@ -105,9 +126,18 @@ def test_a_table_is_understood(tmp_path: Path) -> None:
     assert [name for name, kind in kinds.items() if kind == "dates"] == ["visit", "born"]
     assert [name for name, kind in kinds.items() if kind == "text"] == ["sex", "note", "weight"]
     assert (kinds["age"], kinds["died"], kinds["nothing"]) == ("numbers", "0 and 1", "empty")
-    assert {kinds[name] for name in ("row", "patient_id", "income", "falls", "site", "same")} == {"whole numbers"}
-    doubted = {finding.column: finding.code for finding in found.findings if finding.code != "missing"}
-    assert doubted == {"row": "identifier", "patient_id": "identifier", "visit": "dates", "born": "dates"} | {
+    assert {kinds[name] for name in ("row", "patient_id", "income", "falls", "site", "same")} == {
+        "whole numbers"
+    }
+    doubted = {
+        finding.column: finding.code for finding in found.findings if finding.code != "missing"
+    }
+    assert doubted == {
+        "row": "identifier",
+        "patient_id": "identifier",
+        "visit": "dates",
+        "born": "dates",
+    } | {
         "note": "text",
         "weight": "words",
         "site": "codes",
@@ -118,7 +148,9 @@ def test_a_table_is_understood(tmp_path: Path) -> None:
     assert columns["site"].groups == tuple((label, N // 4) for label in ("01", "02", "03", "04"))
     assert columns["site"].examples == ("01", "02", "03")
     assert columns["income"].n_values == N
-    kinds_of_outcomes = {name: column.as_outcome.kind for name, column in columns.items() if column.as_outcome}
+    kinds_of_outcomes = {
+        name: column.as_outcome.kind for name, column in columns.items() if column.as_outcome
+    }
     assert kinds_of_outcomes["age"] == kinds_of_outcomes["income"] == "number"
     assert kinds_of_outcomes["sex"] == kinds_of_outcomes["died"] == "classes"
     assert kinds_of_outcomes["falls"] == "count"
@@ -128,17 +160,31 @@ def test_a_table_is_understood(tmp_path: Path) -> None:
 def test_codes_are_integers_however_they_are_written(tmp_path: Path) -> None:
     """As one hospital writes 1.0 and another 1."""
     found = looked_at(tmp_path / "table.csv", "sex,pain\n" + "1.0,4.0\n0.0,1.0\n1,4\n0,2\n" * 5)
-    columns = {column.name: (column.kind, column.n_values, column.examples) for column in found.columns}
-    assert columns == {"sex": ("0 and 1", 2, ("1", "0")), "pain": ("whole numbers", 3, ("4", "1", "2"))}
+    columns = {
+        column.name: (column.kind, column.n_values, column.examples) for column in found.columns
+    }
+    assert columns == {
+        "sex": ("0 and 1", 2, ("1", "0")),
+        "pain": ("whole numbers", 3, ("4", "1", "2")),
+    }
 
 
 def test_columns_that_are_no_features_cost_no_rows(tmp_path: Path) -> None:
     """But their findings stay, so that one sees why they are off."""
-    rows = {"y": [1, 2] * N, "a": [np.nan, 2.0, 1.0, 5.0] * (N // 2), "note": [f"P{k}" for k in range(2 * N)]}
+    rows = {
+        "y": [1, 2] * N,
+        "a": [np.nan, 2.0, 1.0, 5.0] * (N // 2),
+        "note": [f"P{k}" for k in range(2 * N)],
+    }
     text = pd.DataFrame(rows).to_csv(index=False)
-    before, after = (looked_at(tmp_path / "t.csv", text, exclude=exclude) for exclude in ([], ["a"]))
+    before, after = (
+        looked_at(tmp_path / "t.csv", text, exclude=exclude) for exclude in ([], ["a"])
+    )
     assert ("missing", "a") in {(finding.code, finding.column) for finding in before.findings}
-    assert {(finding.code, finding.column) for finding in after.findings} == {("identifier", "note"), ("skips", "a")}
+    assert {(finding.code, finding.column) for finding in after.findings} == {
+        ("identifier", "note"),
+        ("skips", "a"),
+    }
 
 
 def test_one_bar_for_all_stages() -> None:
@@ -163,14 +209,18 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     patients(40).to_csv(folder / "patients.csv", index=False)
     choices = FitOptions(outcome="pressure", environment="hospital", features="age,sex,smoking")
     answer = _answer(
-        "fit", {"file": folder / "patients.csv", "name": "p.csv", "choices": choices, "folder": folder}, quiet
+        "fit",
+        {"file": folder / "patients.csv", "name": "p.csv", "choices": choices, "folder": folder},
+        quiet,
     )
     assert isinstance(answer, dict)
     assert set(answer["selected"]) <= {"age", "sex", "smoking"}
     return folder
 
 
-def test_warnings_of_reading_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_of_reading_are_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tasks, "PICTURES", {})
     sources: list[Any] = []
     monkeypatch.setattr(BIP, "report", lambda model, path, source=None: sources.append(source))
@@ -178,7 +228,11 @@ def test_warnings_of_reading_are_in_the_report(tmp_path: Path, monkeypatch: pyte
     rows.loc[:4, "age"] = np.nan
     rows.to_csv(tmp_path / "t.csv", index=False)
     choices = FitOptions(**PRESSURE, features="age,sex", missing="drop")
-    _answer("fit", {"file": tmp_path / "t.csv", "name": "t.csv", "choices": choices, "folder": tmp_path}, quiet)
+    _answer(
+        "fit",
+        {"file": tmp_path / "t.csv", "name": "t.csv", "choices": choices, "folder": tmp_path},
+        quiet,
+    )
     assert any("5 of 120 rows" in text for text in sources[0].warned)
 
 
@@ -214,6 +268,9 @@ def test_a_second_table_is_predicted(fitted: Path, tmp_path: Path) -> None:
     assert found["columns"][:3] == ["prediction", "lower", "upper"]
     assert (found["n_rows"], len(found["cells"]), found["cells"][3][0]) == (160, SHOWN, "")
     written = pd.read_csv(fitted / PREDICTIONS)
-    model, complete = load(fitted / MODEL), rows.dropna()
+    model = load(fitted / MODEL)
+    complete = rows.dropna()
     np.testing.assert_allclose(written["prediction"].dropna(), model.predict(complete))
-    np.testing.assert_allclose(written[["lower", "upper"]].dropna(), model.predict_interval(complete))
+    np.testing.assert_allclose(
+        written[["lower", "upper"]].dropna(), model.predict_interval(complete)
+    )

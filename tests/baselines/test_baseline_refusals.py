@@ -1,4 +1,5 @@
-"""What the methods that BIP is compared with refuse: the class of the error, and what it must name."""
+"""What the methods that BIP is compared with refuse: the class of the error, and what it must
+name."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ import numpy as np
 import pytest
 
 from invariance import BIPClassifier, MultiEnvironmentData, compare
-from invariance.baselines import EILLS, ICP, HiddenICP, LassoScreen, LassoSelection, Oracle, Screened
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    HiddenICP,
+    LassoScreen,
+    LassoSelection,
+    Oracle,
+    Screened,
+)
 from invariance.data.features import Features
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, NotInvariantWarning, SettingError, WrongTypeError
@@ -73,7 +82,9 @@ CLASSES = rows()[0], rows()[1] > 0, rows()[2]
         (Screened(BIPClassifier()), CLASSES, SettingError, ["BIPClassifier", "family='logistic'"]),
     ],
 )
-def test_refusals(method: Any, given: tuple[Any, ...], error: type[Exception], named: list[str]) -> None:
+def test_refusals(
+    method: Any, given: tuple[Any, ...], error: type[Exception], named: list[str]
+) -> None:
     with pytest.raises(error) as raised:
         method.fit(*given)
     assert all(part in str(raised.value) for part in named), str(raised.value)

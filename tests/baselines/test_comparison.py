@@ -1,4 +1,5 @@
-"""Several methods side by side, the registry of their names, and scikit-learn's conformance checks of all of them."""
+"""Several methods side by side, the registry of their names, and scikit-learn's conformance checks
+of all of them."""
 
 from __future__ import annotations
 
@@ -39,8 +40,22 @@ from invariance.datasets import make_example
 from invariance.exceptions import DataWarning
 from invariance.posterior.summary import CAUSES, display_width
 
-OTHERS = [PooledRegression(), HiddenICP(), EILLS(max_size=2), LassoSelection(cv=2), MarginalSelection(), Oracle([0])]
-OTHERS += [RandomIntercept(), Anchor(), VREx(), StabilizedRegression(n_subsets=5), RidgeRegression(), RandomForest()]
+OTHERS = [
+    PooledRegression(),
+    HiddenICP(),
+    EILLS(max_size=2),
+    LassoSelection(cv=2),
+    MarginalSelection(),
+    Oracle([0]),
+]
+OTHERS += [
+    RandomIntercept(),
+    Anchor(),
+    VREx(),
+    StabilizedRegression(n_subsets=5),
+    RidgeRegression(),
+    RandomForest(),
+]
 EXAMPLE = make_example()
 
 
@@ -53,8 +68,13 @@ def test_scikit_learn_conformance(estimator: object, check: object) -> None:
 def of_two_classes(estimator: Any) -> dict[str, str]:
     """Checks with an outcome of two classes, which some methods refuse"""
     names = ("dtypes", "nan_inf", "pickle")
-    checks = [f"check_estimators_{name}" for name in names] + ["check_pipeline_consistency", "check_fit2d_1feature"]
-    checks += [f"check_transformer_{name}" for name in ("data_not_an_array", "general", "preserve_dtypes")]
+    checks = [f"check_estimators_{name}" for name in names] + [
+        "check_pipeline_consistency",
+        "check_fit2d_1feature",
+    ]
+    checks += [
+        f"check_transformer_{name}" for name in ("data_not_an_array", "general", "preserve_dtypes")
+    ]
     return {} if "classes" in estimator._kinds else dict.fromkeys(checks, "it refuses two classes")
 
 
@@ -68,7 +88,9 @@ def test_scikit_learn_conformance_of_the_others(estimator: object, check: object
 def wide(p: int = 30) -> MultiEnvironmentData:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, p))
-    return MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=150), np.repeat(["a", "b", "c"], 50))
+    return MultiEnvironmentData.from_arrays(
+        X, X[:, 0] + rng.normal(size=150), np.repeat(["a", "b", "c"], 50)
+    )
 
 
 def words(text: object) -> str:
@@ -89,20 +111,33 @@ def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     assert result.selected.loc["BIP"].tolist() == EXAMPLE.truth.tolist()
     assert np.isfinite(table["seconds"]).all()
     ax = result.plot(truth=EXAMPLE.truth)
-    filled = np.array([patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]).reshape(8, 8)
+    filled = np.array(
+        [patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]
+    ).reshape(8, 8)
     np.testing.assert_array_equal(filled, result.selected.to_numpy())
     assert [tick.get_text() for tick in ax.get_yticklabels()] == names
-    assert [tick.get_fontweight() == "bold" for tick in ax.get_xticklabels()] == EXAMPLE.truth.tolist()
+    assert [
+        tick.get_fontweight() == "bold" for tick in ax.get_xticklabels()
+    ] == EXAMPLE.truth.tolist()
     assert result.save_plot(tmp_path / "grid").stat().st_size > 1000
 
 
 def test_many_features_are_screened_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     original = LassoScreen.screen
-    monkeypatch.setattr(LassoScreen, "screen", lambda self, data: calls.append(self) or original(self, data))
-    result = compare(wide(), ["bip-screen", "ICP-screen", "EILLS-screen", Screened(ICP(), LassoScreen(k=3))])
+    monkeypatch.setattr(
+        LassoScreen, "screen", lambda self, data: calls.append(self) or original(self, data)
+    )
+    result = compare(
+        wide(), ["bip-screen", "ICP-screen", "EILLS-screen", Screened(ICP(), LassoScreen(k=3))]
+    )
     assert len(calls) == 2
-    assert [m.name for m in result.methods] == ["BIP-screen", "ICP-screen", "EILLS-screen", "ICP-screen (2)"]
+    assert [m.name for m in result.methods] == [
+        "BIP-screen",
+        "ICP-screen",
+        "EILLS-screen",
+        "ICP-screen (2)",
+    ]
     first = result.methods[0].seen
     assert all(np.array_equal(m.seen, first) for m in result.methods[:3])
     assert 1 <= result.methods[3].seen.sum() <= 3
@@ -110,15 +145,20 @@ def test_many_features_are_screened_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_bip_is_the_bip_of_fit() -> None:
-    """The screen prefers effects of the outcome that differ between environments; the posterior knows better."""
+    """The screen prefers effects of the outcome that differ between environments; the posterior
+    knows better."""
     rng = np.random.default_rng(2)
     env = np.repeat([0, 1, 2, 3], 100)
     X = rng.normal(size=(400, 14)) * (1 + 0.5 * env[:, None])
     y = X[:, 0] + X[:, 1] + rng.normal(size=400)
-    X[:, 3:14] = y[:, None] * rng.uniform(0.5, 2, size=(4, 11))[env] + 0.3 * rng.normal(size=(400, 11))
+    X[:, 3:14] = y[:, None] * rng.uniform(0.5, 2, size=(4, 11))[env] + 0.3 * rng.normal(
+        size=(400, 11)
+    )
     data = MultiEnvironmentData.from_arrays(X, y, env)
     plain, screened = compare(data, ["BIP", "BIP-screen"], bip=BIP(select="mode")).methods
-    np.testing.assert_array_equal(plain.inclusion, BIP(select="mode").fit(data).inclusion_probabilities_)
+    np.testing.assert_array_equal(
+        plain.inclusion, BIP(select="mode").fit(data).inclusion_probabilities_
+    )
     assert np.flatnonzero(plain.selected).tolist() == [0, 1]
     assert (screened.status == "screened out").sum() >= 4
     none = compare(EXAMPLE, ["BIP", "BIP-screen"], bip=BIP(prior=UniformPrior(max_size=0))).methods
@@ -126,23 +166,35 @@ def test_bip_is_the_bip_of_fit() -> None:
 
 
 def test_what_was_said_of_a_feature_looks_different() -> None:
-    """ICP rejects every subset, the screen leaves features out, and a copied feature makes Hidden-ICP fail."""
+    """ICP rejects every subset, the screen leaves features out, and a copied feature makes
+    Hidden-ICP fail."""
     data = wide(20)
-    X, y = np.column_stack([data.X, data.X[:, 0]]), data.y * (1 + 9 * data.environment_index)
+    X = np.column_stack([data.X, data.X[:, 0]])
+    y = data.y * (1 + 9 * data.environment_index)
     copied = MultiEnvironmentData.from_arrays(X, y, data.environment_index)
     result = compare(copied, ["ICP-screen", "Marginal", "Hidden-ICP"])
     icp, marginal, hidden = result.methods
     assert icp.status.tolist() == np.where(icp.seen, "rejected", "screened out").tolist()
     assert 0 < icp.seen.sum() < 21
-    assert marginal.status.tolist() == np.where(marginal.selected, "selected", "not selected").tolist()
+    assert (
+        marginal.status.tolist() == np.where(marginal.selected, "selected", "not selected").tolist()
+    )
     assert set(hidden.status) == {"failed"}
     assert "'x0', 'x20'" in words(result)
-    np.testing.assert_array_equal(result.table["status"], np.concatenate([m.status for m in result.methods]))
+    np.testing.assert_array_equal(
+        result.table["status"], np.concatenate([m.status for m in result.methods])
+    )
     stored = json.loads(result.to_json())["methods"]
     assert [m["status"] for m in stored] == [m.status.tolist() for m in result.methods]
-    marks = {line.split()[0]: line.split()[1] for line in str(result).splitlines() if line.startswith("  x")}
+    marks = {
+        line.split()[0]: line.split()[1]
+        for line in str(result).splitlines()
+        if line.startswith("  x")
+    }
     shown = dict(zip(result.feature_names, icp.status, strict=True))
-    assert all(mark == {"rejected": "×", "screened out": "–"}[shown[name]] for name, mark in marks.items())
+    assert all(
+        mark == {"rejected": "×", "screened out": "–"}[shown[name]] for name, mark in marks.items()
+    )
     ax = result.plot()
     looks = {(patch.get_facecolor(), patch.get_hatch()) for patch in ax.patches}
     assert len(looks) == result.table["status"].nunique() == 5
@@ -172,10 +224,21 @@ def test_notes_and_verdicts_of_a_method() -> None:
 
 def test_long_names_are_told_apart_within_80_columns() -> None:
     data = wide(5)
-    names = [*(f"concentration_protein_{letter}_in_plasma_day_1" for letter in "ABC"), "日本語の長い特徴量です", "a\nb"]
-    data = MultiEnvironmentData.from_arrays(data.X, data.y, data.environment_index, feature_names=names)
-    methods = {f"regression_on_{where}_pooled_rows_of_2024": MarginalSelection() for where in ("north", "south")}
-    result = compare(data, methods | dict(named_methods("ICP,EILLS,Hidden-ICP-screen", 5)) | {"!" * 99: Oracle()})
+    names = [
+        *(f"concentration_protein_{letter}_in_plasma_day_1" for letter in "ABC"),
+        "日本語の長い特徴量です",
+        "a\nb",
+    ]
+    data = MultiEnvironmentData.from_arrays(
+        data.X, data.y, data.environment_index, feature_names=names
+    )
+    methods = {
+        f"regression_on_{where}_pooled_rows_of_2024": MarginalSelection()
+        for where in ("north", "south")
+    }
+    result = compare(
+        data, methods | dict(named_methods("ICP,EILLS,Hidden-ICP-screen", 5)) | {"!" * 99: Oracle()}
+    )
     lines = str(result).splitlines()
     assert max(map(display_width, lines)) <= 80
     starts = [i for i, line in enumerate(lines) if line == "Selected"]
@@ -192,7 +255,10 @@ def test_features_of_few_choices_come_before_those_of_many() -> None:
     data = wide(60)
     first = compare(data, ["BIP-screen"]).methods[0]
     few = replace(first, selected=np.arange(60) >= 58, seen=np.ones(60, bool))
-    many = [replace(first, name=name, selected=np.arange(60) < 55, seen=np.ones(60, bool)) for name in "AB"]
+    many = [
+        replace(first, name=name, selected=np.arange(60) < 55, seen=np.ones(60, bool))
+        for name in "AB"
+    ]
     result = replace(compare(data, ["Marginal"]), methods=(*many, few))
     assert all(f"\n  {name} " in str(result) for name in ("x58", "x59"))
     assert "40 features" in str(result)
@@ -200,7 +266,12 @@ def test_features_of_few_choices_come_before_those_of_many() -> None:
 
 def test_settings_and_names_of_methods() -> None:
     result = compare(EXAMPLE, "icp(max_size=2), EILLS(gamma=1e-3), ICP-screen(k=3), lasso")
-    assert [m.name for m in result.methods] == ["icp(max_size=2)", "EILLS(gamma=1e-3)", "ICP-screen(k=3)", "Lasso"]
+    assert [m.name for m in result.methods] == [
+        "icp(max_size=2)",
+        "EILLS(gamma=1e-3)",
+        "ICP-screen(k=3)",
+        "Lasso",
+    ]
     np.testing.assert_array_equal(result.methods[0].selected, ICP(max_size=2).fit(EXAMPLE).support_)
     assert result.methods[2].seen.sum() == 3
     assert result.methods[2].notes[0].startswith("3 of 8 features")
@@ -212,7 +283,9 @@ def test_settings_and_names_of_methods() -> None:
 def test_json_is_strict_and_constant_features_are_left_out(tmp_path: Path) -> None:
     data = wide(20)
     with pytest.warns(DataWarning, match="constant"):
-        data = MultiEnvironmentData.from_arrays(np.c_[np.ones(150), data.X], data.y, data.environment_index)
+        data = MultiEnvironmentData.from_arrays(
+            np.c_[np.ones(150), data.X], data.y, data.environment_index
+        )
     result = compare(data, ["ICP-screen", "Lasso"])
     text = result.to_json(tmp_path / "comparison.json")
     read = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
@@ -224,8 +297,11 @@ def test_json_is_strict_and_constant_features_are_left_out(tmp_path: Path) -> No
 
 
 def test_evidence_is_what_the_rule_goes_by() -> None:
-    result = compare(EXAMPLE, {rule: BIP(select=rule) for rule in ("predictive", "mode", "threshold")})
-    contents, model = json.loads(result.to_json())["methods"], BIP().fit(EXAMPLE)
+    result = compare(
+        EXAMPLE, {rule: BIP(select=rule) for rule in ("predictive", "mode", "threshold")}
+    )
+    contents = json.loads(result.to_json())["methods"]
+    model = BIP().fit(EXAMPLE)
     expected = (model.predictive_, model.posterior_, model.posterior_)
     for method, content, posterior in zip(result.methods, contents, expected, strict=True):
         assert content["inclusion_probabilities"] == posterior.inclusion.tolist()
@@ -234,9 +310,11 @@ def test_evidence_is_what_the_rule_goes_by() -> None:
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_no_probability_of_another_posterior_stands_beside_a_selection() -> None:
-    """Nothing is compatible: how coefficients differ selects, and not the posterior that weighs invariance alone."""
+    """Nothing is compatible: how coefficients differ selects, and not the posterior that weighs
+    invariance alone."""
     rng = np.random.default_rng(0)
-    site, X = np.repeat(np.arange(4), 100), rng.normal(size=(400, 2))
+    site = np.repeat(np.arange(4), 100)
+    X = rng.normal(size=(400, 2))
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] * (1.0 + site) + rng.normal(size=400), site)
     result = compare(data, {"BIP": BIP(baseline="shared"), "mode": BIP(select="mode")})
     by_rule, by_mode = result.methods
@@ -246,7 +324,9 @@ def test_no_probability_of_another_posterior_stands_beside_a_selection() -> None
     assert any("no subset is compatible" in note for note in by_rule.notes)
 
 
-@pytest.mark.parametrize(("outcome", "wrong"), [("died", True), ("falls", True), ("pressure", False)])
+@pytest.mark.parametrize(
+    ("outcome", "wrong"), [("died", True), ("falls", True), ("pressure", False)]
+)
 def test_least_squares_are_named(outcome: str, wrong: bool) -> None:
     rng = np.random.default_rng(5)
     site = np.repeat(["a", "b", "c"], 80)
@@ -260,11 +340,20 @@ def test_least_squares_are_named(outcome: str, wrong: bool) -> None:
     found = compare(data, {"BIP": BIP(), "told": BIP(family="linear_gaussian"), "ICP": ICP()})
     assert [m["as_number"] for m in json.loads(found.to_json())["methods"]] == [False, wrong, wrong]
     sections = list(found.sections)
-    apart = [name for section in sections if section.title.startswith("Apart") for name, _ in section.facts]
+    apart = [
+        name
+        for section in sections
+        if section.title.startswith("Apart")
+        for name, _ in section.facts
+    ]
     assert apart == (["told", "ICP"] if wrong else [])
-    rivals = [row[0] for section in sections if section.title == "Methods" for row in section.table[1:]]
+    rivals = [
+        row[0] for section in sections if section.title == "Methods" for row in section.table[1:]
+    ]
     assert rivals == (["BIP"] if wrong else ["BIP", "told", "ICP"])
-    compared = {title for section in sections if section.title == "Selected" for title in section.table[0]}
+    compared = {
+        title for section in sections if section.title == "Selected" for title in section.table[0]
+    }
     assert ("ICP" in compared) != wrong
 
 
@@ -293,11 +382,17 @@ def test_help_and_docstring_come_from_the_registry() -> None:
 
 def test_small_environments_are_for_methods_that_can_use_them() -> None:
     rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(60, 3)), np.repeat(np.arange(21), [1, 2, *[3] * 19])
+    X = rng.normal(size=(60, 3))
+    labels = np.repeat(np.arange(21), [1, 2, *[3] * 19])
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] + 0.3 * rng.normal(size=60), labels)
     names = ["BIP", "ICP", "Regression", "Lasso", "Marginal", "Mixed", "Anchor"]
     found = {method.name: method for method in compare(data, methods=names, progress=False).methods}
-    assert {name for name, method in found.items() if method.outcome == "failed"} == {"ICP", "Anchor"}
-    assert all("'0' (1 row), '1' (2 rows)" in " ".join(found[name].notes) for name in ("ICP", "Anchor"))
+    assert {name for name, method in found.items() if method.outcome == "failed"} == {
+        "ICP",
+        "Anchor",
+    }
+    assert all(
+        "'0' (1 row), '1' (2 rows)" in " ".join(found[name].notes) for name in ("ICP", "Anchor")
+    )
     assert "deviate at random" in " ".join(found["BIP"].notes)
     assert found["Regression"].selected[0]

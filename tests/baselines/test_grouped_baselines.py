@@ -1,4 +1,5 @@
-"""Features of several columns in the comparison methods: each is checked against least squares on the columns."""
+"""Features of several columns in the comparison methods: each is checked against least squares on
+the columns."""
 
 from __future__ import annotations
 
@@ -35,16 +36,22 @@ def rows(n: int = 60, E: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray
     """x and g cause the outcome, w is an effect that the environments disturb, h is neither."""
     rng = np.random.default_rng(seed)
     env = np.repeat(np.arange(E), n)
-    X = rng.normal(size=(n * E, 7)) * (1.0 + 0.7 * env[:, None]) + env[:, None] * np.array([2.0, -3, 1, 2, 0, 1, 0])
+    X = rng.normal(size=(n * E, 7)) * (1.0 + 0.7 * env[:, None]) + env[:, None] * np.array(
+        [2.0, -3, 1, 2, 0, 1, 0]
+    )
     y = X[:, 0] - X[:, 2] + 0.6 * X[:, 3] + rng.normal(size=n * E)
     X[:, 6] = 0.3 * (1.0 - env) * y + rng.normal(size=n * E) * (1.0 + env)
     return X, y, env
 
 
-def data_of(X: np.ndarray, y: np.ndarray, env: np.ndarray, grouped: bool = True, **more: object) -> Any:
+def data_of(
+    X: np.ndarray, y: np.ndarray, env: np.ndarray, grouped: bool = True, **more: object
+) -> Any:
     features = Features.of(COLUMNS, GROUPS) if grouped else Features.single(COLUMNS)
     labels = tuple(np.unique(env).tolist())
-    return MultiEnvironmentData(X, y, env, features.names, labels, grouping=features if grouped else None, **more)
+    return MultiEnvironmentData(
+        X, y, env, features.names, labels, grouping=features if grouped else None, **more
+    )
 
 
 def columns_of(subset: tuple[int, ...]) -> list[int]:
@@ -88,14 +95,20 @@ def test_icp_tests_the_subsets_of_features_as_those_of_their_columns() -> None:
     assert set(model.accepted_) == {tuple(NAMES[j] for j in s) for s in accepted}
     assert np.flatnonzero(model.support_).tolist() == sorted(set.intersection(*map(set, accepted)))
     assert model.support_[1]
-    lower, upper = np.full(7, np.inf), np.full(7, -np.inf)
+    lower = np.full(7, np.inf)
+    upper = np.full(7, -np.inf)
     for columns in map(columns_of, accepted):
         left, beta, inverse = residuals(X[:, columns], y)
         deviation = np.sqrt(left @ left / (len(y) - len(columns) - 1) * np.diagonal(inverse))
-        half, center = np.zeros(7), np.zeros(7)
-        half[columns], center[columns] = stats.norm.ppf(1 - 0.01 / 4) * deviation, beta
-        lower, upper = np.minimum(lower, center - half), np.maximum(upper, center + half)
-    np.testing.assert_allclose(model.confidence_intervals_, np.column_stack([lower, upper]), rtol=1e-8)
+        half = np.zeros(7)
+        center = np.zeros(7)
+        half[columns] = stats.norm.ppf(1 - 0.01 / 4) * deviation
+        center[columns] = beta
+        lower = np.minimum(lower, center - half)
+        upper = np.maximum(upper, center + half)
+    np.testing.assert_allclose(
+        model.confidence_intervals_, np.column_stack([lower, upper]), rtol=1e-8
+    )
     small = ICP(max_size=1).fit(data_of(X, y, env))
     np.testing.assert_array_equal(small.subset_p_values_, model.subset_p_values_[[0, 1, 2, 4, 8]])
     assert small.subsets_["p_value"][0] == small.subset_p_values_.max()
@@ -106,7 +119,9 @@ def test_hidden_icp_corrects_the_smallest_p_value_of_a_group(intercept: bool) ->
     X, y, env = rows(n=300, seed=5)
     alone = HiddenICP(intercept=intercept).fit(data_of(X, y, env, grouped=False))
     together = HiddenICP(alpha=0.2, intercept=intercept).fit(data_of(X, y, env))
-    expected = [min(1.0, width * min(alone.p_values_[columns_of((j,))])) for j, width in enumerate(WIDTHS)]
+    expected = [
+        min(1.0, width * min(alone.p_values_[columns_of((j,))])) for j, width in enumerate(WIDTHS)
+    ]
     np.testing.assert_allclose(together.p_values_, expected, rtol=1e-12)
     assert together.p_values_[1] > alone.p_values_[1:4].min()
     np.testing.assert_array_equal(together.support_, together.p_values_ <= 0.2)
@@ -138,7 +153,12 @@ def test_regression_tests_a_group_by_f_also_where_columns_depend_on_each_other()
     with pytest.warns(DataWarning, match="'h'"):
         model = PooledRegression().fit(data_of(X, y, env))
     left = X[:, [0, 1, 2, 6]]
-    expected = [f_test_of(left, y, [0]), f_test_of(left, y, [1, 2]), np.nan, f_test_of(left, y, [3])]
+    expected = [
+        f_test_of(left, y, [0]),
+        f_test_of(left, y, [1, 2]),
+        np.nan,
+        f_test_of(left, y, [3]),
+    ]
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-7)
     marginal = MarginalSelection().fit(data_of(X, y, env))
     np.testing.assert_allclose(marginal.p_values_[1], f_test_of(X[:, [1, 2]], y, [0, 1]), rtol=1e-8)
@@ -149,7 +169,9 @@ def test_lasso_keeps_a_group_for_any_of_its_columns() -> None:
     model = LassoSelection().fit(data_of(X, y, env))
     alone = LassoSelection().fit(data_of(X, y, env, grouped=False))
     np.testing.assert_array_equal(model.lasso_coef_, alone.lasso_coef_)
-    np.testing.assert_array_equal(model.support_, [alone.support_[columns_of((j,))].any() for j in range(4)])
+    np.testing.assert_array_equal(
+        model.support_, [alone.support_[columns_of((j,))].any() for j in range(4)]
+    )
     y = X[:, 0] + 0.3 * X[:, 3]
     assert LassoSelection().fit(data_of(X, y, env)).support_.tolist() == [True, True, False, False]
 
@@ -160,8 +182,12 @@ def test_marginal_is_the_multiple_correlation() -> None:
     total = np.sum((y - y.mean()) ** 2)
     for j in range(4):
         left = residuals(X[:, columns_of((j,))], y)[0]
-        np.testing.assert_allclose(model.correlations_[j] ** 2, 1.0 - left @ left / total, rtol=1e-9)
-        np.testing.assert_allclose(model.p_values_[j], f_test_of(X[:, columns_of((j,))], y, list(range(WIDTHS[j]))))
+        np.testing.assert_allclose(
+            model.correlations_[j] ** 2, 1.0 - left @ left / total, rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            model.p_values_[j], f_test_of(X[:, columns_of((j,))], y, list(range(WIDTHS[j])))
+        )
     alone = MarginalSelection().fit(data_of(X, y, env, grouped=False))
     np.testing.assert_array_equal(model.correlations_[[0, 3]], alone.correlations_[[0, 6]])
     few = MarginalSelection().fit(data_of(X[58:62], y[58:62], env[58:62]))
@@ -169,7 +195,9 @@ def test_marginal_is_the_multiple_correlation() -> None:
     assert not few.support_[1]
 
 
-@pytest.mark.parametrize("support", [["x", "h"], [0, 2], np.array([True, False, True, False]), None])
+@pytest.mark.parametrize(
+    "support", [["x", "h"], [0, 2], np.array([True, False, True, False]), None]
+)
 def test_oracle_is_told_of_features(support: object) -> None:
     X, y, env = rows()
     truth = np.array([True, False, True, False])
@@ -185,7 +213,11 @@ def test_a_screened_method_unfolds_features_and_columns() -> None:
     model = Screened(PooledRegression(), LassoScreen(k=2)).fit(data)
     size = np.abs(LassoScreen(k=2).screen(data).coefficients)
     largest = [size[columns_of((j,))].max() for j in range(4)]
-    assert np.flatnonzero(model.screened_).tolist() == sorted(np.argsort(largest)[-2:].tolist()) == [0, 1]
+    assert (
+        np.flatnonzero(model.screened_).tolist()
+        == sorted(np.argsort(largest)[-2:].tolist())
+        == [0, 1]
+    )
     by_one_column = data_of(data.X, data.X[:, 0] + 3.0 * data.X[:, 3], data.environment_index)
     assert LassoScreen(k=1).screen(by_one_column).kept.tolist() == [False, True, False, False]
     inner = PooledRegression().fit(data.narrowed(model.screened_))
@@ -193,7 +225,17 @@ def test_a_screened_method_unfolds_features_and_columns() -> None:
     np.testing.assert_array_equal(model.coef_, [*inner.coef_, 0.0, 0.0, 0.0])
 
 
-METHODS = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal", "Oracle", "ICP-screen(k=2)"]
+METHODS = [
+    "BIP",
+    "ICP",
+    "Hidden-ICP",
+    "EILLS",
+    "Regression",
+    "Lasso",
+    "Marginal",
+    "Oracle",
+    "ICP-screen(k=2)",
+]
 
 
 def test_a_comparison_has_one_row_per_feature() -> None:
@@ -203,7 +245,8 @@ def test_a_comparison_has_one_row_per_feature() -> None:
     assert result.table["feature"].tolist() == list(NAMES) * len(METHODS)
     assert result.table["coefficient"].isna().tolist() == [False, True, True, False] * len(METHODS)
     assert result.selected.shape == (len(METHODS), 4)
-    oracle, found = Oracle().fit(data), result.methods[METHODS.index("Oracle")]
+    oracle = Oracle().fit(data)
+    found = result.methods[METHODS.index("Oracle")]
     assert found.column_coefficients == dict(zip(COLUMNS, oracle.coef_.tolist(), strict=True))
     assert found.coefficients[[0, 3]].tolist() == oracle.coef_[[0, 6]].tolist()
     assert result.methods[-1].seen.sum() == 2

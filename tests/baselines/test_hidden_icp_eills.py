@@ -12,33 +12,43 @@ from invariance.exceptions import DataWarning
 from reference_data import load_reference, needs_reference, reference_files
 
 
-def simulated(n: int = 80, E: int = 3, p: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def simulated(
+    n: int = 80, E: int = 3, p: int = 5, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     env = np.repeat(np.arange(E), n)
     X = rng.normal(size=(n * E, p)) * (1 + env[:, None]) + env[:, None]
     return X, X[:, 0] - X[:, 1] + rng.normal(size=n * E), env
 
 
-def exact_losses(X: np.ndarray, y: np.ndarray, env: np.ndarray, gamma: float, center: bool) -> np.ndarray:
+def exact_losses(
+    X: np.ndarray, y: np.ndarray, env: np.ndarray, gamma: float, center: bool
+) -> np.ndarray:
     """(2**p,) EILLS losses by the formula, in extended precision where the platform has it."""
-    X, y = X.astype(np.longdouble), y.astype(np.longdouble)
+    X = X.astype(np.longdouble)
+    y = y.astype(np.longdouble)
     if center:
-        X, y = X - X.mean(axis=0), y - y.mean()
+        X = X - X.mean(axis=0)
+        y = y - y.mean()
     groups = [(X[env == e], y[env == e]) for e in dict.fromkeys(env.tolist())]
     sigma = np.array([A.T @ A / len(b) for A, b in groups])
     cross = np.array([A.T @ b / len(b) for A, b in groups])
     losses = np.zeros(1 << X.shape[1], np.longdouble)
     for code in range(1, len(losses)):
         z = [j for j in range(X.shape[1]) if code >> j & 1]
-        s, c = sigma[:, z][:, :, z], cross[:, z]
-        A, b = (s + gamma * s @ s).mean(axis=0), (c + gamma * np.einsum("eij,ej->ei", s, c)).mean(axis=0)
+        s = sigma[:, z][:, :, z]
+        c = cross[:, z]
+        A = (s + gamma * s @ s).mean(axis=0)
+        b = (c + gamma * np.einsum("eij,ej->ei", s, c)).mean(axis=0)
         losses[code] = (gamma * (c**2).sum() / len(c) - _quadratic(A, b)) / 2
     return losses
 
 
 def _quadratic(A: np.ndarray, b: np.ndarray) -> np.longdouble:
     """b' A^-1 b by elimination; numpy's solvers know no extended precision."""
-    A, b, total = A.copy(), b.copy(), np.longdouble(0)
+    A = A.copy()
+    b = b.copy()
+    total = np.longdouble(0)
     for i in range(len(b)):
         total += b[i] ** 2 / A[i, i]
         factor = A[i + 1 :, i] / A[i, i]
@@ -54,10 +64,13 @@ def test_hidden_icp_agrees_with_r(name: str, intercept: bool) -> None:
     reference = load_reference(name)
     r = reference.results["R"][f"hiddenICP_intercept{str(intercept).upper()}"]
     model = HiddenICP(intercept=intercept).fit(*reference.fit_arguments)
-    np.testing.assert_allclose(model.effects_, r["betahat"], rtol=1e-7, atol=1e-7 * np.abs(r["betahat"]).max())
+    np.testing.assert_allclose(
+        model.effects_, r["betahat"], rtol=1e-7, atol=1e-7 * np.abs(r["betahat"]).max()
+    )
     np.testing.assert_allclose(model.p_values_, r["pvalues"], atol=1e-7)
-    # R exchanges the ends where the contrasts contradict each other; here such an interval stays visibly empty.
-    # The widest intervals have seven digits: another type of processor gives another eighth one.
+    # R exchanges the ends where the contrasts contradict each other; here such an interval stays
+    # visibly empty. The widest intervals have seven digits: another type of processor gives another
+    # eighth one.
     scale = 1e-6 * np.abs(r["ConfInt"]).max()
     np.testing.assert_allclose(model.confidence_intervals_.max(axis=1), r["ConfInt"][0], atol=scale)
     np.testing.assert_allclose(model.confidence_intervals_.min(axis=1), r["ConfInt"][1], atol=scale)
@@ -67,7 +80,8 @@ def test_hidden_icp_agrees_with_r(name: str, intercept: bool) -> None:
 def test_hidden_icp_with_an_intercept_is_safe_against_units_and_large_means(mean: float) -> None:
     """Adding the mean rounds the data; it is compared with the rounded data at zero."""
     X, y, env = simulated()
-    far, y_far = X + mean, y - mean
+    far = X + mean
+    y_far = y - mean
     units = 2.0 ** np.array([-60, 0, 20, 100, 1])  # which round nothing
     shifted = HiddenICP(intercept=True).fit(far * units, y_far, env)
     plain = HiddenICP(intercept=True).fit(far - mean, y_far + mean, env)
@@ -78,7 +92,12 @@ def test_hidden_icp_with_an_intercept_is_safe_against_units_and_large_means(mean
 
 
 # Where A's condition number passes 1e12, the authors' code decides by rounding.
-DECIDED_BY_ROUNDING = {("p10_n200_E2", False), ("p10_n200_E5", False), ("p10_n50_E2", False), ("p10_n50_E2", True)}
+DECIDED_BY_ROUNDING = {
+    ("p10_n200_E2", False),
+    ("p10_n200_E5", False),
+    ("p10_n50_E2", False),
+    ("p10_n50_E2", True),
+}
 
 
 @needs_reference
@@ -103,7 +122,9 @@ def test_eills_finds_the_minimiser(name: str, center: bool) -> None:
 def test_every_eills_loss_equals_the_formula(center: bool) -> None:
     X, y, env = simulated()
     model = EILLS(gamma=7.0, center=center).fit(X, y, env)
-    np.testing.assert_allclose(model.losses_, exact_losses(X, y, env, 7.0, center).astype(float), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.losses_, exact_losses(X, y, env, 7.0, center).astype(float), rtol=1e-9
+    )
     assert model.losses_[0] == 0.0
 
 
@@ -118,7 +139,8 @@ def test_eills_size_limit_and_threads() -> None:
 
 def test_centred_eills_ignores_shifts_that_change_the_raw_one() -> None:
     X, y, env = simulated()
-    here, there = EILLS().fit(X, y, env), EILLS().fit(X, y + 100, env)
+    here = EILLS().fit(X, y, env)
+    there = EILLS().fit(X, y + 100, env)
     np.testing.assert_allclose(here.coef_, there.coef_, rtol=1e-9)
     assert there.intercept_ == pytest.approx(here.intercept_ + 100)
     np.testing.assert_allclose(there.predict(X), here.predict(X) + 100)
@@ -136,13 +158,19 @@ def test_eills_leaves_collinear_subsets_out_by_name() -> None:
 
 
 @pytest.mark.parametrize("shift", [1e3, 1e8])
-def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environments(shift: float) -> None:
+def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environments(
+    shift: float,
+) -> None:
     """Effects by exact arithmetic: the equations of two environments in fractions."""
     rng = np.random.default_rng(3)
     environment = np.repeat([0, 1], 60)
-    X = rng.normal(size=(120, 2)) * (1 + 2 * environment)[:, None] + shift * environment[:, None] * [1.0, 0.3]
+    X = rng.normal(size=(120, 2)) * (1 + 2 * environment)[:, None] + shift * environment[
+        :, None
+    ] * [1.0, 0.3]
     y = X[:, 0] + rng.normal(size=120)
-    rows = [[Fraction(1), Fraction(a), Fraction(b), Fraction(c)] for (a, b), c in zip(X, y, strict=True)]
+    rows = [
+        [Fraction(1), Fraction(a), Fraction(b), Fraction(c)] for (a, b), c in zip(X, y, strict=True)
+    ]
 
     def moment(e: int, i: int, j: int) -> Fraction:
         chosen = [row for row, label in zip(rows, environment, strict=True) if label == e]
@@ -152,15 +180,20 @@ def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environme
         first, second, third = equations[:, columns]
         return first @ np.cross(second, third)
 
-    equations = np.array([[moment(0, i, j) - moment(1, i, j) for j in range(4)] for i in range(3)], dtype=object)
-    expected = [float(determinant(replaced) / determinant([0, 1, 2])) for replaced in ([0, 3, 2], [0, 1, 3])]
+    equations = np.array(
+        [[moment(0, i, j) - moment(1, i, j) for j in range(4)] for i in range(3)], dtype=object
+    )
+    expected = [
+        float(determinant(replaced) / determinant([0, 1, 2])) for replaced in ([0, 3, 2], [0, 1, 3])
+    ]
     effects = HiddenICP(intercept=True).fit(X, y, environments=environment).effects_
     np.testing.assert_allclose(effects, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_eills_predicts_classes_by_logistic_regression_on_its_selection() -> None:
     rng = np.random.default_rng(0)
-    X, site = rng.normal(size=(300, 3)), np.repeat(list("abc"), 100)
+    X = rng.normal(size=(300, 3))
+    site = np.repeat(list("abc"), 100)
     died = rng.random(300) < 1.0 / (1.0 + np.exp(2.0 - 3.0 * X[:, 0]))
     model = EILLS(progress=False).fit(X, died, site)
     assert model.support_.any()

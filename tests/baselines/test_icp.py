@@ -16,8 +16,11 @@ from reference_data import load_reference, needs_reference, reference_files
 from twins import icp_p_value
 
 
-def simulated(n: int = 60, E: int = 3, p: int = 4, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Feature 0 causes y alike everywhere; the last one follows from y in another way in each environment."""
+def simulated(
+    n: int = 60, E: int = 3, p: int = 4, seed: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Feature 0 causes y alike everywhere; the last one follows from y in another way in each
+    environment."""
     rng = np.random.default_rng(seed)
     env = np.repeat(np.arange(E), n)
     X = rng.normal(size=(n * E, p)) * (1 + env[:, None]) + env[:, None]
@@ -30,17 +33,24 @@ def simulated(n: int = 60, E: int = 3, p: int = 4, seed: int = 1) -> tuple[np.nd
 @pytest.mark.parametrize("name", reference_files())
 def test_everything_agrees_with_two_other_implementations(name: str) -> None:
     reference = load_reference(name)
-    python, r = reference.results["causalicp"], reference.results["R"]["ICP"]
+    python = reference.results["causalicp"]
+    r = reference.results["R"]["ICP"]
     model = ICP().fit(*reference.fit_arguments)
-    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_python"], atol=1e-8, rtol=0)
-    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_r"], atol=1e-8, rtol=0)
+    np.testing.assert_allclose(
+        model.subset_p_values_, reference.arrays["icp_pvalue_python"], atol=1e-8, rtol=0
+    )
+    np.testing.assert_allclose(
+        model.subset_p_values_, reference.arrays["icp_pvalue_r"], atol=1e-8, rtol=0
+    )
     as_names = {tuple(f"x{j}" for j in sorted(subset)) for subset in python["accepted"]}
     assert set(model.accepted_) == as_names
     assert len(model.accepted_) == len(r["acceptedSets"])
     assert np.flatnonzero(model.support_).tolist() == sorted(python["estimate"])
     np.testing.assert_allclose(model.confidence_intervals_[:, 1], r["ConfInt"][0], atol=1e-9)
     np.testing.assert_allclose(model.confidence_intervals_[:, 0], r["ConfInt"][1], atol=1e-9)
-    np.testing.assert_allclose(model.confidence_intervals_[:, 0], python["conf_intervals"][0][:10], atol=1e-9)
+    np.testing.assert_allclose(
+        model.confidence_intervals_[:, 0], python["conf_intervals"][0][:10], atol=1e-9
+    )
     np.testing.assert_allclose(model.p_values_, r["pvalues"], atol=1e-8)
     assert model.model_rejected_ == r["modelReject"]
 
@@ -60,7 +70,13 @@ def huge_and_tiny(n: int, E: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(
     ("make", "n", "E"),
-    [(simulated, 60, 3), (simulated, 8, 5), (simulated, 300, 2), (constant_inside, 60, 3), (huge_and_tiny, 4000, 3)],
+    [
+        (simulated, 60, 3),
+        (simulated, 8, 5),
+        (simulated, 300, 2),
+        (constant_inside, 60, 3),
+        (huge_and_tiny, 4000, 3),
+    ],
 )
 def test_every_subset_equals_the_definition(make: Any, n: int, E: int) -> None:
     X, y, env = make(n, E)
@@ -72,10 +88,13 @@ def test_every_subset_equals_the_definition(make: Any, n: int, E: int) -> None:
 
 def test_size_limit_tests_every_small_subset_once() -> None:
     X, y, env = simulated(p=6)
-    full, limited = ICP().fit(X, y, env), ICP(max_size=3).fit(X, y, env)
+    full = ICP().fit(X, y, env)
+    limited = ICP(max_size=3).fit(X, y, env)
     names = tuple(f"x{j}" for j in range(6))
     found, every = (model.subsets_.set_index("subset")["p_value"] for model in (limited, full))
-    assert sorted(found.index) == sorted(z for k in range(4) for z in itertools.combinations(names, k))
+    assert sorted(found.index) == sorted(
+        z for k in range(4) for z in itertools.combinations(names, k)
+    )
     np.testing.assert_array_equal(found, every[found.index])
 
 
@@ -88,7 +107,11 @@ def test_three_outcomes() -> None:
     empty = ICP().fit(X, noise, env)
     assert (empty.outcome_, empty.support_.any(), () in empty.accepted_) == ("empty", False, True)
     rejected = ICP().fit(X[:, 1:3], noise * (1 + 9 * env), env)
-    assert (rejected.outcome_, rejected.model_rejected_, rejected.accepted_) == ("rejected", True, [])
+    assert (rejected.outcome_, rejected.model_rejected_, rejected.accepted_) == (
+        "rejected",
+        True,
+        [],
+    )
     assert not rejected.support_.any()
     assert np.isnan(rejected.confidence_intervals_).all()
     assert np.isnan(rejected.p_values_).all()
@@ -97,7 +120,9 @@ def test_three_outcomes() -> None:
 
 def test_threads_change_nothing() -> None:
     rng = np.random.default_rng(0)
-    X, env, y = rng.normal(size=(90, 14)), np.repeat([0, 1, 2], 30), rng.normal(size=90)
+    X = rng.normal(size=(90, 14))
+    env = np.repeat([0, 1, 2], 30)
+    y = rng.normal(size=90)
     one, two = (ICP(n_jobs=n).fit(X, y + X[:, 0], env) for n in (1, 2))
     np.testing.assert_array_equal(one.subset_p_values_, two.subset_p_values_)
     np.testing.assert_array_equal(one.confidence_intervals_, two.confidence_intervals_)
@@ -105,10 +130,13 @@ def test_threads_change_nothing() -> None:
 
 def test_duplicate_column_changes_no_p_value_and_unbounds_the_interval() -> None:
     X, y, env = simulated()
-    plain, doubled = ICP().fit(X, y, env), ICP().fit(np.column_stack([X, X[:, 0]]), y, env)
+    plain = ICP().fit(X, y, env)
+    doubled = ICP().fit(np.column_stack([X, X[:, 0]]), y, env)
     np.testing.assert_allclose(doubled.subset_p_values_[:16], plain.subset_p_values_, rtol=1e-12)
     with_both = doubled.subset_p_values_[[code | 16 for code in range(16) if code & 1]]
-    np.testing.assert_allclose(with_both, plain.subset_p_values_[[code for code in range(16) if code & 1]], rtol=1e-7)
+    np.testing.assert_allclose(
+        with_both, plain.subset_p_values_[[code for code in range(16) if code & 1]], rtol=1e-7
+    )
     assert not doubled.support_[[0, 4]].any()
     np.testing.assert_array_equal(doubled.confidence_intervals_[[0, 4]], [[-np.inf, np.inf]] * 2)
 

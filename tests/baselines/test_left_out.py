@@ -45,7 +45,9 @@ def data_of(kind: str) -> MultiEnvironmentData:
 
 
 def test_errors_are_those_of_the_field() -> None:
-    y, p, e = np.array([0.0, 1.0, 1.0, 3.0]), np.array([0.2, 0.7, 0.4, 0.9]), np.array([1.0, 2.0, 0.5, 4.0])
+    y = np.array([0.0, 1.0, 1.0, 3.0])
+    p = np.array([0.2, 0.7, 0.4, 0.9])
+    e = np.array([1.0, 2.0, 0.5, 4.0])
     assert NUMBER.error(y, p) == pytest.approx(root_mean_squared_error(y, p))
     assert CLASS.error(y[:3], p[:3]) == pytest.approx(log_loss(y[:3], p[:3]))
     assert COUNT.error(y, p, exposure=e) == pytest.approx(mean_poisson_deviance(y, p * e))
@@ -63,7 +65,9 @@ def test_each_environment_is_predicted_by_what_was_fitted_without_it() -> None:
         assert regression.left_out[label] == pytest.approx(
             root_mean_squared_error(EXAMPLE.y[rows], design[rows] @ beta)
         )
-        alone = BIP().fit(EXAMPLE.X[~rows], EXAMPLE.y[~rows], environments=EXAMPLE.environment_index[~rows])
+        alone = BIP().fit(
+            EXAMPLE.X[~rows], EXAMPLE.y[~rows], environments=EXAMPLE.environment_index[~rows]
+        )
         assert bip.left_out[label] == pytest.approx(
             root_mean_squared_error(EXAMPLE.y[rows], alone.predict(EXAMPLE.X[rows]))
         )
@@ -124,19 +128,25 @@ def test_what_predicts_another_kind_has_no_error() -> None:
 def test_an_environment_that_cannot_be_left_out_has_no_error() -> None:
     """Without 'a' nothing varies."""
     y = np.where(SITE == "a", RNG.integers(0, 2, 240), 0)
-    result = compare(MultiEnvironmentData.from_arrays(X, y, SITE), "Regression, Ridge", left_out=True)
+    result = compare(
+        MultiEnvironmentData.from_arrays(X, y, SITE), "Regression, Ridge", left_out=True
+    )
     content = json.loads(result.to_json())
     assert content["format"] == "invariance.comparison/3"
     for method, stored in zip(result.methods, content["methods"], strict=True):
         assert np.isnan(method.left_out["a"])
-        assert method.mean_error == pytest.approx(np.mean([method.left_out[label] for label in "bcd"]))
+        assert method.mean_error == pytest.approx(
+            np.mean([method.left_out[label] for label in "bcd"])
+        )
         assert stored["left_out"] == [None, *(method.left_out[label] for label in "bcd")]
         assert "'a'" in method.notes[-1]
 
 
 def test_few_environments() -> None:
     half = np.isin(EXAMPLE.environment_index, (0, 1))
-    two = MultiEnvironmentData.from_arrays(EXAMPLE.X[half], EXAMPLE.y[half], EXAMPLE.environment_index[half])
+    two = MultiEnvironmentData.from_arrays(
+        EXAMPLE.X[half], EXAMPLE.y[half], EXAMPLE.environment_index[half]
+    )
     text = " ".join(str(compare(two, "BIP, Lasso", left_out=True)).split())
     assert "cannot be trusted" in text
     assert "cannot be trusted" not in " ".join(str(compare(two, "BIP, Lasso")).split())
@@ -146,16 +156,26 @@ def test_few_environments() -> None:
 
 
 def test_a_screen_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, screen, seen = LassoScreen(k=3).screen(EXAMPLE), LassoScreen.screen, []
-    monkeypatch.setattr(LassoScreen, "screen", lambda self, data: seen.append(data.environments) or screen(self, data))
+    whole = LassoScreen(k=3).screen(EXAMPLE)
+    screen = LassoScreen.screen
+    seen = []
+    monkeypatch.setattr(
+        LassoScreen,
+        "screen",
+        lambda self, data: seen.append(data.environments) or screen(self, data),
+    )
     methods = {"screened": Screened(ICP(), LassoScreen(k=3)), "known": Screened(ICP(), whole)}
     screened, known = compare(EXAMPLE, methods, left_out=True).methods
     assert np.isnan([*known.left_out.values()]).all()
-    without = [tuple(other for other in EXAMPLE.environments if other != label) for label in EXAMPLE.environments]
+    without = [
+        tuple(other for other in EXAMPLE.environments if other != label)
+        for label in EXAMPLE.environments
+    ]
     assert seen == [EXAMPLE.environments, *without]
     for e, label in enumerate(EXAMPLE.environments):
         others = EXAMPLE.choosing([other for other in EXAMPLE.environments if other != label])
-        model, rows = Screened(ICP(), LassoScreen(k=3)).fit(others), EXAMPLE.rows(e)
+        model = Screened(ICP(), LassoScreen(k=3)).fit(others)
+        rows = EXAMPLE.rows(e)
         error = root_mean_squared_error(EXAMPLE.y[rows], model.predict(EXAMPLE.X[rows]))
         assert screened.left_out[label] == pytest.approx(error)
 
@@ -164,7 +184,9 @@ def test_predictors_are_compared_by_default_where_errors_are() -> None:
     more = [name for name in default_names(5, left_out=True) if name not in default_names(5)]
     assert more == ["Ridge", "Forest", "Boosting", "Mixed", "Anchor", "V-REx"]
     told: list[float] = []
-    result = compare(EXAMPLE, "Regression, Lasso", left_out=True, progress=lambda done, what: told.append(done))
+    result = compare(
+        EXAMPLE, "Regression, Lasso", left_out=True, progress=lambda done, what: told.append(done)
+    )
     assert (told[0], told[-1]) == (0.0, 1.0)
     again = compare(EXAMPLE, "Regression, Lasso", left_out=True)
     np.testing.assert_array_equal(result.errors, again.errors)
@@ -172,8 +194,18 @@ def test_predictors_are_compared_by_default_where_errors_are() -> None:
 
 def test_command_line(tmp_path: Path) -> None:
     EXAMPLE.to_frame().to_csv(tmp_path / "rows.csv", index=False)
-    file, asked = str(tmp_path / "rows.csv"), ["--outcome", "blood_pressure", "--environment", "hospital"]
-    out = run("compare", file, *asked, "--methods", "Regression,ICP", "--left-out", "--json", str(tmp_path / "c.json"))
+    file = str(tmp_path / "rows.csv")
+    asked = ["--outcome", "blood_pressure", "--environment", "hospital"]
+    out = run(
+        "compare",
+        file,
+        *asked,
+        "--methods",
+        "Regression,ICP",
+        "--left-out",
+        "--json",
+        str(tmp_path / "c.json"),
+    )
     assert out.exit_code == 0, out.output
     stored = json.loads((tmp_path / "c.json").read_text())
     expected = compare(EXAMPLE, "Regression, ICP", left_out=True)
@@ -185,7 +217,8 @@ def test_command_line(tmp_path: Path) -> None:
 
 def test_a_report_shows_the_errors(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
-    model, comparison = BIP().fit(EXAMPLE), compare(EXAMPLE, {"all": PooledRegression()}, left_out=True)
+    model = BIP().fit(EXAMPLE)
+    comparison = compare(EXAMPLE, {"all": PooledRegression()}, left_out=True)
     page = model.report(tmp_path / "report.html", comparison).read_text()
     assert "RMSE in environments left out" in page
     assert f"{comparison.methods[0].worst_error:.4g}" in page

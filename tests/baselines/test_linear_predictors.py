@@ -1,4 +1,5 @@
-"""A random intercept, anchor regression and V-REx: against the same fits to rows, statsmodels and ivmodels."""
+"""A random intercept, anchor regression and V-REx: against the same fits to rows, statsmodels and
+ivmodels."""
 
 from __future__ import annotations
 
@@ -9,14 +10,22 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from invariance.baselines import Anchor, PooledRegression, RandomIntercept, Screened, StabilizedRegression, VREx
+from invariance.baselines import (
+    Anchor,
+    PooledRegression,
+    RandomIntercept,
+    Screened,
+    StabilizedRegression,
+    VREx,
+)
 from invariance.exceptions import DataError, DataWarning, PredictionWarning, SettingError
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def rows(n_environments: int = 6, far: float = 0.0) -> Rows:
-    """Means of features, intercepts and noise that differ between environments, all features `far` from 0."""
+    """Means of features, intercepts and noise that differ between environments, all features `far`
+    from 0."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(n_environments), rng.integers(15, 40, n_environments))
     X = rng.normal(size=(len(labels), 3)) + rng.normal(size=(n_environments, 3))[labels] + far
@@ -41,7 +50,8 @@ def dense_anchor(rows: Rows, gamma: float) -> np.ndarray:
 
 def dense_vrex(rows: Rows, penalty: float) -> np.ndarray:
     X, y, labels = rows
-    design, scale = np.column_stack([X, np.ones(len(y))]), y.var()
+    design = np.column_stack([X, np.ones(len(y))])
+    scale = y.var()
 
     def objective(line: np.ndarray) -> float:
         squares = (y - design @ line) ** 2 / scale
@@ -50,9 +60,12 @@ def dense_vrex(rows: Rows, penalty: float) -> np.ndarray:
 
     varying = np.append(np.ptp(X, axis=0) > 0.0, True)
     design = design[:, varying]
-    found, start = np.zeros(len(varying)), np.linalg.lstsq(design, y, rcond=None)[0]
+    found = np.zeros(len(varying))
+    start = np.linalg.lstsq(design, y, rcond=None)[0]
     for _ in range(3):
-        start = minimize(objective, start, method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-15}).x
+        start = minimize(
+            objective, start, method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-15}
+        ).x
     found[varying] = start
     return found
 
@@ -61,7 +74,9 @@ def test_a_random_intercept_is_the_mixed_model_of_statsmodels() -> None:
     mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     X, y, labels = rows()
     model = RandomIntercept().fit(X, y, labels)
-    found = mixed.MixedLM(y, np.column_stack([X, np.ones(len(y))]), labels).fit(method="powell", ftol=1e-14)
+    found = mixed.MixedLM(y, np.column_stack([X, np.ones(len(y))]), labels).fit(
+        method="powell", ftol=1e-14
+    )
     np.testing.assert_allclose(line_of(model), found.fe_params, atol=1e-6)
     assert model.noise_ == pytest.approx(found.scale, rel=1e-6)
     assert model.ratio_ == pytest.approx(float(found.cov_re[0, 0]) / found.scale, rel=1e-6)
@@ -77,19 +92,29 @@ def test_rows_of_fitted_environments_get_their_intercepts() -> None:
     fixed = model.predict(table)
     np.testing.assert_allclose(fixed, X @ model.coef_ + model.intercept_)
     effects = np.array(list(model.effects_.values()))
-    np.testing.assert_array_equal(model.predict(table, environments="site"), fixed + effects[labels])
+    np.testing.assert_array_equal(
+        model.predict(table, environments="site"), fixed + effects[labels]
+    )
     backwards = table["site"][::-1]
-    np.testing.assert_array_equal(model.predict(table, environments=backwards), fixed + effects[labels])
+    np.testing.assert_array_equal(
+        model.predict(table, environments=backwards), fixed + effects[labels]
+    )
     assert np.std(y - model.predict(table, environments="site")) < 0.8 * np.std(y - fixed)
     some = ["s1", "new", "s0", None, "new"]
     with pytest.warns(PredictionWarning, match=r"'new' \(2 rows\), 'missing label' \(1 row\)"):
         found = model.predict(table[:5], environments=some)
-    np.testing.assert_allclose(found - fixed[:5], [effects[1], 0.0, effects[0], 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(
+        found - fixed[:5], [effects[1], 0.0, effects[0], 0.0, 0.0], atol=1e-12
+    )
     numbers = RandomIntercept().fit(X, y, labels)
-    np.testing.assert_array_equal(numbers.predict(X[:1], ["3"]), numbers.predict(X[:1], np.array([3])))
+    np.testing.assert_array_equal(
+        numbers.predict(X[:1], ["3"]), numbers.predict(X[:1], np.array([3]))
+    )
 
 
-@pytest.mark.parametrize(("labels", "named"), [(["s0"], "1 row"), ("sites", "'site'"), ([["s0"]], "hashable")])
+@pytest.mark.parametrize(
+    ("labels", "named"), [(["s0"], "1 row"), ("sites", "'site'"), ([["s0"]], "hashable")]
+)
 def test_labels_that_are_none(labels: Any, named: str) -> None:
     X, y, codes = rows()
     table = pd.DataFrame(X, columns=list("abc")).assign(site=codes)
@@ -98,7 +123,8 @@ def test_labels_that_are_none(labels: Any, named: str) -> None:
         model.predict(table[: len(labels) if labels == [["s0"]] else None], environments=labels)
 
 
-# ivmodels 0.10.0, ivmodels.models.anchor_regression.AnchorRegression(gamma).fit(X, y, Z=indicators[:, 1:])
+# ivmodels 0.10.0, ivmodels.models.anchor_regression.AnchorRegression(gamma).fit(X, y,
+# Z=indicators[:, 1:])
 IVMODELS = {
     0.1: [1.0051197124380382, -0.5701711198661891, 0.18497392254000647, 1.5036936239166676],
     5.0: [1.407902391201967, -0.9607155312803995, 0.29705388967806995, 1.5802576458540103],
@@ -118,7 +144,9 @@ def test_anchor_regression_is_that_of_ivmodels(gamma: float) -> None:
 def test_anchor_regression_of_rows(gamma: float, far: float) -> None:
     model = Anchor(gamma=gamma).fit(*rows(far=far))
     np.testing.assert_allclose(model.coef_, dense_anchor(rows(far=far), gamma)[:-1], rtol=1e-7)
-    assert gamma != 1.0 or model.predict(rows(far=far)[0]).mean() == pytest.approx(rows(far=far)[1].mean(), abs=1e-6)
+    assert gamma != 1.0 or model.predict(rows(far=far)[0]).mean() == pytest.approx(
+        rows(far=far)[1].mean(), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 200.0])
@@ -131,11 +159,14 @@ def test_v_rex_is_the_minimum_over_lines_of_rows(penalty: float) -> None:
 
 
 @pytest.mark.parametrize(("method", "dense"), [(Anchor, dense_anchor), (VREx, dense_vrex)])
-def test_the_weight_is_that_of_the_least_error_in_environments_left_out(method: Any, dense: Any) -> None:
+def test_the_weight_is_that_of_the_least_error_in_environments_left_out(
+    method: Any, dense: Any
+) -> None:
     X, y, labels = rows()
     X[:, 2] = np.where(labels == 2, X[:, 2], 0.1)  # constant where that environment is left out
     model = method().fit(X, y, labels)
-    tried, chosen = model.left_out_errors_, model.gamma_ if method is Anchor else model.penalty_
+    tried = model.left_out_errors_
+    chosen = model.gamma_ if method is Anchor else model.penalty_
     for weight in list(tried)[1:3]:
         squares = []
         for e in range(6):
@@ -147,7 +178,9 @@ def test_the_weight_is_that_of_the_least_error_in_environments_left_out(method: 
     np.testing.assert_array_equal(line_of(model), line_of(method(chosen).fit(X, y, labels)))
 
 
-@pytest.mark.parametrize(("method", "penalised"), [(Anchor, Anchor(gamma=9.0)), (VREx, VREx(penalty=9.0))])
+@pytest.mark.parametrize(
+    ("method", "penalised"), [(Anchor, Anchor(gamma=9.0)), (VREx, VREx(penalty=9.0))]
+)
 def test_two_environments_choose_nothing(method: Any, penalised: Any) -> None:
     with pytest.warns(DataWarning, match="takes three"):
         model = method().fit(*rows(2))
@@ -171,7 +204,12 @@ def test_columns_that_depend_on_each_other_change_no_prediction(method: Any) -> 
         (Anchor(gamma=-1.0), rows(), SettingError, "gamma"),
         (Anchor(gamma=np.inf), rows(), SettingError, "gamma"),
         (VREx(penalty=np.nan), rows(), SettingError, "penalty"),
-        (RandomIntercept(), [np.eye(6), np.arange(6.0) ** 2, [0, 0, 0, 1, 1, 1]], DataError, r"Screened\(RandomInter"),
+        (
+            RandomIntercept(),
+            [np.eye(6), np.arange(6.0) ** 2, [0, 0, 0, 1, 1, 1]],
+            DataError,
+            r"Screened\(RandomInter",
+        ),
     ],
 )
 def test_refusals(method: Any, given: Any, error: type[Exception], named: str) -> None:
@@ -184,8 +222,15 @@ def test_behind_a_screen_they_keep_their_coefficients() -> None:
     noise = np.random.default_rng(1).normal(size=(len(y), 40))
     model = Screened(Anchor(gamma=30.0)).fit(np.column_stack([X, noise]), y, labels)
     kept = np.column_stack([X, noise])[:, model.screened_]
-    np.testing.assert_allclose(model.coef_[model.screened_], dense_anchor((kept, y, labels), 30.0)[:-1], rtol=1e-7)
-    assert np.abs(model.coef_ - PooledRegression().fit(np.column_stack([X, noise]), y, labels).coef_).max() > 0.1
+    np.testing.assert_allclose(
+        model.coef_[model.screened_], dense_anchor((kept, y, labels), 30.0)[:-1], rtol=1e-7
+    )
+    assert (
+        np.abs(
+            model.coef_ - PooledRegression().fit(np.column_stack([X, noise]), y, labels).coef_
+        ).max()
+        > 0.1
+    )
 
 
 @pytest.mark.parametrize("method", [RandomIntercept(), Anchor(), VREx(), StabilizedRegression()])

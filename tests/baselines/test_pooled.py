@@ -30,7 +30,9 @@ from invariance.kinds.time import concordance
 RNG = np.random.default_rng(1)
 N = 300
 SITE = np.repeat(["a", "b", "c"], 100)
-X = RNG.normal(size=(N, 4)) * np.array([1.0, 30.0, 0.2, 1.0]) + RNG.normal(size=(3, 4)).repeat(100, axis=0)
+X = RNG.normal(size=(N, 4)) * np.array([1.0, 30.0, 0.2, 1.0]) + RNG.normal(size=(3, 4)).repeat(
+    100, axis=0
+)
 LINEAR = 0.8 * X[:, 0] - 0.02 * X[:, 1]
 EXPOSURE = RNG.uniform(0.5, 4.0, size=N)
 DIED = (RNG.random(N) < expit(LINEAR)).astype(float)
@@ -49,7 +51,8 @@ UNIT = (X - X.mean(axis=0)) / X.std(axis=0)
 
 
 def score(model: Any, data: MultiEnvironmentData) -> tuple[np.ndarray, float]:
-    """(q,) derivative of the mean log-likelihood by the coefficients of columns with deviation 1; by the intercept"""
+    """(q,) derivative of the mean log-likelihood by the coefficients of columns with deviation 1;
+    by the intercept"""
     expected = model.predict(X) * (1.0 if data.exposure is None else data.exposure)
     left = data.y - expected
     return UNIT.T @ left / N, float(left.mean())
@@ -62,26 +65,36 @@ def test_lasso_meets_its_conditions(data: MultiEnvironmentData) -> None:
     kept = model.lasso_coef_ != 0.0
     assert kept.any()
     np.testing.assert_array_equal(model.support_, kept)
-    np.testing.assert_allclose(slopes[kept], model.penalty_ * np.sign(model.lasso_coef_[kept]), atol=2e-4)
+    np.testing.assert_allclose(
+        slopes[kept], model.penalty_ * np.sign(model.lasso_coef_[kept]), atol=2e-4
+    )
     assert (np.abs(slopes[~kept]) <= model.penalty_ + 2e-4).all()
     assert abs(intercept) < 2e-4
     np.testing.assert_allclose(model.coef_, model.lasso_coef_ / X.std(axis=0), rtol=1e-9)
 
 
-@pytest.mark.parametrize("data", [classes(), counts(), make_example()], ids=["classes", "counts", "numbers"])
+@pytest.mark.parametrize(
+    "data", [classes(), counts(), make_example()], ids=["classes", "counts", "numbers"]
+)
 def test_ridge_meets_its_conditions(data: MultiEnvironmentData) -> None:
     model = RidgeRegression().fit(data)
     assert model.support_.all()
     expected = model.predict(data.X) * (1.0 if data.exposure is None else data.exposure)
     unit = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     slopes = unit.T @ (data.y - expected) / len(data.y)
-    np.testing.assert_allclose(slopes, model.strength_ * model.coef_ * data.X.std(axis=0), atol=2e-3)
+    np.testing.assert_allclose(
+        slopes, model.strength_ * model.coef_ * data.X.std(axis=0), atol=2e-3
+    )
 
 
 def test_the_strength_of_ridge_is_that_of_the_least_error_over_folds() -> None:
-    y, strengths = 0.3 * UNIT[:, 0] + np.random.default_rng(0).normal(size=N), np.logspace(-4.0, 2.0, 13)
+    y = 0.3 * UNIT[:, 0] + np.random.default_rng(0).normal(size=N)
+    strengths = np.logspace(-4.0, 2.0, 13)
     folds = KFold(5, shuffle=True, random_state=0)
-    errors = [-cross_val_score(Ridge(N * s), UNIT, y, cv=folds, scoring="neg_mean_squared_error") for s in strengths]
+    errors = [
+        -cross_val_score(Ridge(N * s), UNIT, y, cv=folds, scoring="neg_mean_squared_error")
+        for s in strengths
+    ]
     best = int(np.argmin(np.mean(errors, axis=1)))
     assert 0 < best < 12
     assert RidgeRegression().fit(X, y, SITE).strength_ == pytest.approx(strengths[best])
@@ -89,7 +102,9 @@ def test_the_strength_of_ridge_is_that_of_the_least_error_over_folds() -> None:
 
 def test_ridge_of_rates_does_not_depend_on_the_unit_of_exposure() -> None:
     days, years = (
-        RidgeRegression().fit(MultiEnvironmentData.from_arrays(X, FALLS, SITE, exposure=unit * EXPOSURE))
+        RidgeRegression().fit(
+            MultiEnvironmentData.from_arrays(X, FALLS, SITE, exposure=unit * EXPOSURE)
+        )
         for unit in (36525.0, 1.0)
     )
     np.testing.assert_allclose(days.coef_, years.coef_, rtol=1e-6)
@@ -113,7 +128,9 @@ def test_regression_of_classes_is_logistic_on_all_features() -> None:
         return float(fit.predict_log_proba(UNIT[:, columns])[np.arange(N), DIED.astype(int)].sum())
 
     full = log_likelihood([0, 1, 2, 3])
-    expected = [chi2.sf(2 * (full - log_likelihood([k for k in range(4) if k != j])), 1) for j in range(4)]
+    expected = [
+        chi2.sf(2 * (full - log_likelihood([k for k in range(4) if k != j])), 1) for j in range(4)
+    ]
     np.testing.assert_allclose(np.log(model.p_values_), np.log(expected), rtol=2e-2)
     np.testing.assert_array_equal(model.support_, np.array(expected) < 0.05)
     assert not model.support_.all()
@@ -147,9 +164,13 @@ def test_regression_of_counts_and_times() -> None:
     model = PooledRegression().fit(data)
     np.testing.assert_allclose(model.coef_[:2], [0.8, -0.02], rtol=0.35)
     order = model.predict_restricted_mean(X, 2.0)
-    assert concordance(data.y, event, order) == pytest.approx(concordance(data.y, event, -(X @ model.coef_)))
+    assert concordance(data.y, event, order) == pytest.approx(
+        concordance(data.y, event, -(X @ model.coef_))
+    )
     median = model.predict(X)
-    np.testing.assert_array_equal(np.argsort(median[np.isfinite(median)]), np.argsort(order[np.isfinite(median)]))
+    np.testing.assert_array_equal(
+        np.argsort(median[np.isfinite(median)]), np.argsort(order[np.isfinite(median)])
+    )
     for method in (LassoSelection(), RidgeRegression(), RandomForest(), GradientBoosting(), ICP()):
         with pytest.raises(DataError, match="event"):
             method.fit(data)
@@ -159,7 +180,13 @@ def test_an_environment_without_events_does_not_stop_pooled_methods() -> None:
     died = np.where(SITE == "c", 0.0, DIED)
     with pytest.raises(DataError, match="'c'"):
         ICP().fit(X, died, SITE)
-    for method in (PooledRegression(), LassoSelection(), RidgeRegression(), RandomForest(), GradientBoosting()):
+    for method in (
+        PooledRegression(),
+        LassoSelection(),
+        RidgeRegression(),
+        RandomForest(),
+        GradientBoosting(),
+    ):
         chances = method.fit(X, died, SITE).predict(X)
         assert ((chances > 0.0) & (chances < 1.0)).all()
 
@@ -171,9 +198,13 @@ def test_trees_know_the_kind_and_find_their_columns(method: Any) -> None:
     chances = model.predict(table)
     assert ((chances > 0.0) & (chances < 1.0)).all()
     assert np.mean(DIED * np.log(chances) + (1 - DIED) * np.log(1 - chances)) > -0.6
-    np.testing.assert_array_equal(chances, method.fit(table, np.where(DIED, "yes", "no"), SITE).predict(table))
+    np.testing.assert_array_equal(
+        chances, method.fit(table, np.where(DIED, "yes", "no"), SITE).predict(table)
+    )
     assert np.isnan(model.coef_).all()
-    rates = method.fit(counts()).predict(pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])[["x3", "x1", "x0", "x2"]])
+    rates = method.fit(counts()).predict(
+        pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])[["x3", "x1", "x0", "x2"]]
+    )
     assert (rates > 0.0).all()
     assert (EXPOSURE * rates).sum() == pytest.approx(FALLS.sum(), rel=0.1)
 
@@ -187,7 +218,9 @@ def test_icp_predicts_classes_by_their_own_model() -> None:
     np.testing.assert_allclose(model.predict(X), wanted.predict_proba(unit)[:, 1], atol=2e-3)
 
 
-@pytest.mark.parametrize("inner", [BIP(predict_with="average"), BIP(regressor=RidgeRegression()), RandomForest()])
+@pytest.mark.parametrize(
+    "inner", [BIP(predict_with="average"), BIP(regressor=RidgeRegression()), RandomForest()]
+)
 def test_a_screened_method_predicts_as_it_does(inner: Any) -> None:
     data = make_example()
     model = Screened(inner, LassoScreen(k=4)).fit(data)

@@ -69,7 +69,9 @@ def test_without_any_coefficient_correlation_decides() -> None:
     assert few.screened_.all()
     assert not few.used_fallback_
     rng = np.random.default_rng(3)
-    data = MultiEnvironmentData.from_arrays(rng.normal(size=(60, 30)), rng.normal(size=60), np.repeat([0, 1], 30))
+    data = MultiEnvironmentData.from_arrays(
+        rng.normal(size=(60, 30)), rng.normal(size=60), np.repeat([0, 1], 30)
+    )
     screening = LassoScreen(k=4).screen(data)
     assert not screening.coefficients.any()
     assert screening.used_fallback
@@ -77,7 +79,9 @@ def test_without_any_coefficient_correlation_decides() -> None:
     assert set(np.flatnonzero(screening.kept)) == set(np.argsort(-correlations)[:4])
 
 
-@pytest.mark.parametrize("method", [ICP(), EILLS(), BIP(**SELECTED), BIP(prior="beta-binomial(1,3)", **SELECTED)])
+@pytest.mark.parametrize(
+    "method", [ICP(), EILLS(), BIP(**SELECTED), BIP(prior="beta-binomial(1,3)", **SELECTED)]
+)
 def test_screened_method_equals_the_method_on_the_screened_features(method: object) -> None:
     data = wide()
     model = Screened(method, LassoScreen(k=4)).fit(data.X, data.y, data.environment_index)
@@ -97,13 +101,17 @@ def test_screened_method_equals_the_method_on_the_screened_features(method: obje
 @pytest.mark.parametrize("forced", ["x0", "g"])
 def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
     data = table(grouped=forced == "g", binary=True)
-    method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), engine="exact", **SELECTED)
+    method = BIP(
+        StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), engine="exact", **SELECTED
+    )
     model = Screened(method, LassoScreen(k=2)).fit(data)
     assert forced in model.selected_features_
     kept = data.features.chosen(np.isin(data.feature_names, model.screened_features_))
     X = pd.DataFrame(data.X, columns=data.features.columns)
     predicted = model.predict(X)
-    np.testing.assert_allclose(predicted, model.estimator_.predict(X[list(kept.columns)]), rtol=1e-12)
+    np.testing.assert_allclose(
+        predicted, model.estimator_.predict(X[list(kept.columns)]), rtol=1e-12
+    )
     linear = data.X @ model.coef_ + model.intercept_
     np.testing.assert_allclose(predicted, 1.0 / (1.0 + np.exp(-linear)), rtol=1e-12)
     assert np.ptp(predicted) > 0.3
@@ -132,8 +140,12 @@ def test_pooled_regression_is_least_squares(near: bool) -> None:
         assert 0 < model.support_.sum() < X.shape[1]
 
 
-@pytest.mark.parametrize(("scale", "others", "parts"), [(1.0, 0.0, [8]), (-1e-20, 0.0, [8]), (1.0, 2.0, [0, 8])])
-def test_what_determines_the_outcome_is_named_and_selected_alone(scale: float, others: float, parts: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("scale", "others", "parts"), [(1.0, 0.0, [8]), (-1e-20, 0.0, [8]), (1.0, 2.0, [0, 8])]
+)
+def test_what_determines_the_outcome_is_named_and_selected_alone(
+    scale: float, others: float, parts: list[int]
+) -> None:
     named = ", ".join(f"'x{j}'" for j in parts)
     X, y, env = with_columns(scale * (EXAMPLE.y - others * EXAMPLE.X[:, 0]))
     with pytest.warns(DataWarning, match=f"'y'.* of {named}, "):
@@ -145,7 +157,7 @@ def test_what_determines_the_outcome_is_named_and_selected_alone(scale: float, o
         assert np.flatnonzero(Oracle([0, 1, 8]).fit(X, y, env).support_).tolist() == parts
 
 
-def test_pooled_regression_names_redundant_features_and_turns_to_the_lasso_without_residual_rows() -> None:
+def test_pooled_regression_names_redundant_features_and_falls_back_on_the_lasso() -> None:
     with pytest.warns(DataWarning, match="'x8'"):
         model = PooledRegression().fit(*with_columns(EXAMPLE.X[:, 0] + EXAMPLE.X[:, 1]))
     assert np.isnan(model.p_values_[8])
@@ -162,7 +174,9 @@ def test_pooled_regression_names_redundant_features_and_turns_to_the_lasso_witho
 
 def test_marginal_selection_is_pearson() -> None:
     data = wide()
-    model = MarginalSelection().fit(np.column_stack([data.X, -data.y]), data.y, data.environment_index)
+    model = MarginalSelection().fit(
+        np.column_stack([data.X, -data.y]), data.y, data.environment_index
+    )
     wanted = [stats.pearsonr(column, data.y) for column in data.X.T]
     np.testing.assert_allclose(model.correlations_[:-1], [r.statistic for r in wanted], atol=1e-12)
     np.testing.assert_allclose(model.p_values_[:-1], [r.pvalue for r in wanted], rtol=1e-8)

@@ -16,7 +16,8 @@ from twins import icp_p_value
 
 
 def shifted(n: int = 40, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """y follows feature 0 alike and weakly in three environments, the last feature follows y in ways of its own."""
+    """y follows feature 0 alike and weakly in three environments, the last feature follows y in
+    ways of its own."""
     rng = np.random.default_rng(seed)
     env = np.repeat(np.arange(3), n)
     X = rng.normal(size=(3 * n, 3)) + 0.8 * env[:, None]
@@ -31,7 +32,9 @@ def test_frequencies_are_those_of_plain_icp_in_the_same_samples() -> None:
     for rng in np.random.default_rng(7).spawn(12):
         rows = np.concatenate([rng.choice(np.flatnonzero(env == e), 40) for e in range(3)])
         masks = np.array(list(itertools.product([False, True], repeat=3)))
-        accepted = [mask for mask in masks if icp_p_value(X[rows][:, mask], y[rows], env[rows]) > 0.2]
+        accepted = [
+            mask for mask in masks if icp_p_value(X[rows][:, mask], y[rows], env[rows]) > 0.2
+        ]
         times += np.all(accepted, axis=0) if accepted else np.zeros(3, bool)
     assert times.tolist() == [7, 1, 0]
     settings = {"alpha": 0.2, "n_samples": 12, "random_state": 7}
@@ -58,7 +61,10 @@ def test_a_feature_that_a_sample_lacks_is_not_selected_in_it() -> None:
 
 
 def test_it_is_compared_when_named() -> None:
-    found = compare(make_example(), {"few": StabilityICP(n_samples=10), "ten": METHODS["Stability-screen"].build()})
+    found = compare(
+        make_example(),
+        {"few": StabilityICP(n_samples=10), "ten": METHODS["Stability-screen"].build()},
+    )
     assert found.selected["age"].all()
     assert "Stability" not in default_names(8) + default_names(8, left_out=True)
 

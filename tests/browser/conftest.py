@@ -1,4 +1,5 @@
-"""Debian's Chromium through Playwright. Nothing beyond this machine is reached, and the console stays clean."""
+"""Debian's Chromium through Playwright. Nothing beyond this machine is reached, and the console
+stays clean."""
 
 from __future__ import annotations
 
@@ -22,21 +23,30 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Of one file only: while Playwright lives, no other test of this process can run an event loop."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install 'invariant-prediction[browser]'")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """Of one file only: while Playwright lives, no other test of this process can run an event
+    loop."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="needs pip install 'invariant-prediction[browser]'"
+    )
+    program = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if program is None:
         pytest.skip("needs Chromium: apt install chromium")
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=list(FLAGS), timeout=600_000)
+        opened = playwright.chromium.launch(
+            executable_path=program, args=list(FLAGS), timeout=600_000
+        )
         yield opened
         opened.close()
 
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """Errors and warnings of the console, uncaught exceptions, and addresses beyond this machine that a page asked for
-    (and did not get); a test that provokes some clears the list."""
+    """Errors and warnings of the console, uncaught exceptions, and addresses beyond this machine
+    that a page asked for (and did not get); a test that provokes some clears the list."""
     return []
 
 
@@ -52,11 +62,16 @@ def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
             complaints.append(route.request.url)
             route.abort()
 
-    with browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True) as context:
+    with browser.new_context(
+        viewport={"width": 1280, "height": 900}, accept_downloads=True
+    ) as context:
         context.route("**/*", only_loopback)
         fresh = context.new_page()
         fresh.set_default_timeout(600_000)
-        fresh.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        fresh.on(
+            "console",
+            lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None,
+        )
         fresh.on("pageerror", lambda error: complaints.append(str(error)))
         yield fresh
     assert complaints == []
@@ -65,7 +80,9 @@ def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
 @pytest.fixture
 def axe_violations() -> Callable[[Page], list[str]]:
     """What axe holds against the page as it stands, one line for each rule."""
-    module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    module = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="needs axe-playwright-python"
+    )
 
     def look(page: Page) -> list[str]:
         found = module.Axe().run(page).response["violations"]

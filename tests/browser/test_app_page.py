@@ -25,14 +25,17 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def messy(tmp_path: Path) -> Path:
-    """Patients with an ID, dates, gaps, and so many measurements that a fit of all of them takes long."""
+    """Patients with an ID, dates, gaps, and so many measurements that a fit of all of them takes
+    long."""
     table = patients()
     rng = np.random.default_rng(1)
     table.insert(0, "patient_id", range(1, len(table) + 1))
     table["visit"] = pd.date_range("2024-01-01", periods=len(table)).strftime("%d.%m.%Y")
     table.loc[3:5, "age"] = np.nan
     table[HOSTILE] = rng.normal(size=len(table))
-    noise = pd.DataFrame(rng.normal(size=(len(table), 29)), columns=[f"measure {j}" for j in range(29)])
+    noise = pd.DataFrame(
+        rng.normal(size=(len(table), 29)), columns=[f"measure {j}" for j in range(29)]
+    )
     file = tmp_path / "my patients.csv"
     pd.concat([table, noise], axis=1).to_csv(file, index=False)
     return file
@@ -55,13 +58,17 @@ def fit(page: Page) -> None:
     page.get_by_role("button", name="Fit", exact=True).click()
 
 
-def check_choices(page: Page, app: RunningApp, messy: Path, axe: Callable[[Page], list[str]]) -> None:
+def check_choices(
+    page: Page, app: RunningApp, messy: Path, axe: Callable[[Page], list[str]]
+) -> None:
     """Also on a telephone in the dark: nothing is wider than the window, and contrasts hold."""
     page.goto(app.address)
     assert axe(page) == []
     bring(page, app, messy)
     choose_roles(page)
-    assert page.locator("table.groups tbody tr").all_inner_texts() == [f"{e}\t150" for e in ("aa", "bb", "cc", "dd")]
+    assert page.locator("table.groups tbody tr").all_inner_texts() == [
+        f"{e}\t150" for e in ("aa", "bb", "cc", "dd")
+    ]
     assert "linear Gaussian" in page.inner_text("#choice")
     for name, ticked in {"patient_id": False, "visit": False, "age": True, HOSTILE: True}.items():
         assert page.get_by_role("checkbox", name=name, exact=True).is_checked() == ticked
@@ -81,7 +88,9 @@ def check_cancel_and_report(page: Page, tmp_path: Path, axe: Callable[[Page], li
     page.get_by_text("More settings").click()
     page.get_by_label("Engine", exact=True).select_option("exact")  # of 2^35 subsets
     settled(page)
-    page.get_by_role("alert").get_by_role("button", name="Leave out rows with missing values").click()  # and it goes on
+    page.get_by_role("alert").get_by_role(
+        "button", name="Leave out rows with missing values"
+    ).click()  # and it goes on
     page.wait_for_url(RUN)
     page.get_by_role("progressbar").wait_for()
     page.locator("#stage", has_text=re.compile(r"\w")).wait_for(state="attached")
@@ -90,13 +99,21 @@ def check_cancel_and_report(page: Page, tmp_path: Path, axe: Callable[[Page], li
     page.wait_for_url("**/table")
     assert page.get_by_role("alert").inner_text() == "The fit was cancelled."
     pressure = page.locator("#outcome option", has_text="pressure").get_attribute("value")
-    assert page.get_by_label("Outcome", exact=True).input_value() == pressure  # what was chosen is still chosen
+    assert (
+        page.get_by_label("Outcome", exact=True).input_value() == pressure
+    )  # what was chosen is still chosen
     page.get_by_label("Engine", exact=True).select_option("auto")
     page.get_by_role("button", name="Tick none").click()
     for name in ("sex", "age", "smoking", "drugs", HOSTILE):
         page.get_by_role("checkbox", name=name, exact=True).check()
     settled(page)
-    for name in ("sex", "age", "smoking", "drugs", HOSTILE):  # none is lost by what comes from the server
+    for name in (
+        "sex",
+        "age",
+        "smoking",
+        "drugs",
+        HOSTILE,
+    ):  # none is lost by what comes from the server
         assert page.get_by_role("checkbox", name=name, exact=True).is_checked()
     fit(page)
     page.wait_for_url(REPORT)
@@ -141,13 +158,17 @@ def check_prediction(page: Page, tmp_path: Path, axe: Callable[[Page], list[str]
 
 def settled(page: Page) -> None:
     """What was chosen last has been looked at, and the page has changed."""
-    page.locator(".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added").first.wait_for(state="detached")
+    page.locator(".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added").first.wait_for(
+        state="detached"
+    )
 
 
 def check_other_pages(page: Page, app: RunningApp, complaints: list[str]) -> None:
     """None of them leads here."""
     stranger = page.context.new_page()
-    stranger.set_content(f'<html lang="en"><title>t</title><a href="{app.address}">a link</a></html>')
+    stranger.set_content(
+        f'<html lang="en"><title>t</title><a href="{app.address}">a link</a></html>'
+    )
     with stranger.expect_response(app.address) as answer:
         stranger.get_by_role("link").click()
     assert answer.value.status == 403
@@ -155,7 +176,11 @@ def check_other_pages(page: Page, app: RunningApp, complaints: list[str]) -> Non
 
 
 def test_from_a_table_to_a_report_and_to_the_end(
-    page: Page, messy: Path, tmp_path: Path, complaints: list[str], axe_violations: Callable[[Page], list[str]]
+    page: Page,
+    messy: Path,
+    tmp_path: Path,
+    complaints: list[str],
+    axe_violations: Callable[[Page], list[str]],
 ) -> None:
     """One test, because every one would start a page of its own."""
     (tmp_path / "temporary").mkdir()

@@ -1,4 +1,5 @@
-"""The report in a real browser: legible, accessible, sortable, harmless; on a wide screen, a telephone and paper."""
+"""The report in a real browser: legible, accessible, sortable, harmless; on a wide screen, a
+telephone and paper."""
 
 from __future__ import annotations
 
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PAPER = 718  # A4 within Chromium's margins
-NAMES = ["<script>alert(1)</script>", "a\"b'c", "x" * 200, "$x_1$", "new\nline", "שלום", "-->]]>", "c&amp;"]
+NAMES = [
+    "<script>alert(1)</script>",
+    "a\"b'c",
+    "x" * 200,
+    "$x_1$",
+    "new\nline",
+    "שלום",
+    "-->]]>",
+    "c&amp;",
+]
 ATTRIBUTE = '" onmouseover="alert(2)'
 
 
@@ -45,7 +55,10 @@ def check_tables_sort_by_click_and_by_key(page: Page) -> None:
     def values() -> list[float]:
         place = head.evaluate("cell => cell.cellIndex")
         cells = features.locator(f"tbody tr > :nth-child({place + 1})")
-        return [float(value) for value in cells.evaluate_all("cells => cells.map(cell => cell.dataset.v)")]
+        return [
+            float(value)
+            for value in cells.evaluate_all("cells => cells.map(cell => cell.dataset.v)")
+        ]
 
     head.get_by_role("button").click()
     assert head.get_attribute("aria-sort") == "descending"
@@ -61,16 +74,24 @@ def check_paper(page: Page) -> None:
     page.emulate_media(media="print", color_scheme="dark")
     page.set_viewport_size({"width": PAPER, "height": 1000})
     assert page.evaluate("document.documentElement.scrollWidth") == PAPER
-    assert page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert not page.locator("nav").is_visible()
-    assert page.locator(".scroll").first.evaluate("box => getComputedStyle(box).overflowX") == "visible"
+    assert (
+        page.locator(".scroll").first.evaluate("box => getComputedStyle(box).overflowX")
+        == "visible"
+    )
 
 
 def test_the_page_of_a_fit(
     page: Page, browser: Browser, tmp_path: Path, axe_violations: Callable[[Page], list[str]]
 ) -> None:
-    """Clean under axe, never wider than the screen, sortable, on paper, without scripts; names do nothing."""
-    report, asked = make_report(tmp_path), list[str]()
+    """Clean under axe, never wider than the screen, sortable, on paper, without scripts; names do
+    nothing."""
+    report = make_report(tmp_path)
+    asked = list[str]()
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
     page.goto(report)
     for scheme, width in (("light", 1280), ("dark", 390)):
@@ -82,7 +103,10 @@ def test_the_page_of_a_fit(
         assert drawn.evaluate("element => element.naturalWidth") > 300
         assert drawn.evaluate("element => element.currentSrc == element.src") == (scheme == "light")
         assert page.locator("details[open]").count() == 0
-        cut = "boxes => boxes.filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).length"
+        cut = (
+            "boxes => boxes.filter(box => box.checkVisibility() && box.scrollWidth > "
+            "box.clientWidth + 1).length"
+        )
         assert page.locator("section figure .scroll").evaluate_all(cut) == 0
     page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
     assert axe_violations(page) == []
@@ -105,18 +129,23 @@ def test_the_page_of_a_fit(
 def pages_of_headings(pdf: bytes) -> dict[str, int]:
     """{heading: page, from 1} by the outline of a PDF that Chromium wrote"""
     objects = dict(re.findall(rb"(?m)^(\d+) 0 obj(.*?)endobj", pdf, re.DOTALL))
-    kids = next(body for body in objects.values() if b"/Type /Pages" in body and b"/Parent" not in body)
+    kids = next(
+        body for body in objects.values() if b"/Type /Pages" in body and b"/Parent" not in body
+    )
     order: list[bytes] = []
 
     def walk(body: bytes) -> None:
-        for child in re.findall(rb"(\d+) 0 R", body[body.index(b"/Kids") : body.index(b"]", body.index(b"/Kids"))]):
+        for child in re.findall(
+            rb"(\d+) 0 R", body[body.index(b"/Kids") : body.index(b"]", body.index(b"/Kids"))]
+        ):
             walk(objects[child]) if b"/Kids" in objects[child] else order.append(child)
 
     walk(kids)
     named = [body for body in objects.values() if b"/Title (" in body and b"/Dest" in body]
     found = {}
     for body in named:
-        title, page = re.search(rb"/Title \((.*?)\)", body, re.DOTALL), re.search(rb"/Dest \[(\d+) 0 R", body)
+        title = re.search(rb"/Title \((.*?)\)", body, re.DOTALL)
+        page = re.search(rb"/Dest \[(\d+) 0 R", body)
         assert title is not None
         assert page is not None
         found[title[1].decode("latin-1")] = 1 + order.index(page[1])
@@ -127,21 +156,34 @@ RARER = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("numbers", "cou
 
 
 @pytest.mark.parametrize("kind", ["classes", "times", *RARER])
-def test_the_first_two_printed_pages_carry_the_answer(kind: str, page: Page, tmp_path: Path) -> None:
-    data, rng = make_example(), np.random.default_rng(0)
+def test_the_first_two_printed_pages_carry_the_answer(
+    kind: str, page: Page, tmp_path: Path
+) -> None:
+    data = make_example()
+    rng = np.random.default_rng(0)
     rows = pd.DataFrame(data.X, columns=list(data.feature_names))
     site = np.array(data.environments, dtype=object)[data.environment_index]
     score = (data.y - data.y.mean()) / data.y.std()
-    outcomes = {"numbers": data.y, "classes": score > 0.0, "counts": rng.poisson(np.exp(0.5 * score))}
+    outcomes = {
+        "numbers": data.y,
+        "classes": score > 0.0,
+        "counts": rng.poisson(np.exp(0.5 * score)),
+    }
     if kind == "times":
-        model = BIPSurvival(progress=False).fit(rows, np.exp(-score), environments=site, event=rng.random(900) < 0.8)
+        model = BIPSurvival(progress=False).fit(
+            rows, np.exp(-score), environments=site, event=rng.random(900) < 0.8
+        )
     else:
         model = BIP(progress=False).fit(rows, outcomes[kind], environments=site)
     page.goto(model.report(tmp_path / "report.html").as_uri())
     printed = pages_of_headings(page.pdf(format="A4", outline=True, tagged=True))
     assert (printed["The answer"], printed["Effects"], printed["Caveats"]) == (1, 1, 1)
     assert printed["Environments left out"] <= 2
-    appendix = [place for title, place in printed.items() if title in ("The data", "Subsets", "Feature by feature")]
+    appendix = [
+        place
+        for title, place in printed.items()
+        if title in ("The data", "Subsets", "Feature by feature")
+    ]
     assert len(appendix) == 3
     assert min(appendix) == 3
     assert max(printed.values()) <= 10
@@ -149,19 +191,26 @@ def test_the_first_two_printed_pages_carry_the_answer(kind: str, page: Page, tmp
 
 def test_no_table_falls_off_the_sheet(page: Page, tmp_path: Path) -> None:
     hospital = texts("Environment", ["University_Hospital_of_the_North"])
-    short = Block(table=Table("Means", [hospital, *(numbers(f"Mean of {j}", [1234.5]) for j in range(9))]))
+    short = Block(
+        table=Table("Means", [hospital, *(numbers(f"Mean of {j}", [1234.5]) for j in range(9))])
+    )
     cells = (Cell("-0.5818 (-0.6060 to 0.5575)", 1.0),)
     for n in (9, 40):
-        long = Table("Coefficients", [hospital, *(Column(f"systolic_pressure_{j}", cells) for j in range(n))])
+        long = Table(
+            "Coefficients", [hospital, *(Column(f"systolic_pressure_{j}", cells) for j in range(n))]
+        )
         sections = [("a", "section", (Block(table=long), short), False)]
         page.goto(write_page("title", "lead", sections, tmp_path / "r.html").as_uri())
         page.emulate_media(media="print")
         page.set_viewport_size({"width": PAPER, "height": 1000})
         assert page.evaluate("document.documentElement.scrollWidth") == PAPER
         lines = (
-            "cell => { const r = document.createRange(); r.selectNodeContents(cell); return r.getClientRects().length }"
+            "cell => { const r = document.createRange(); r.selectNodeContents(cell); return "
+            "r.getClientRects().length }"
         )
-        assert {cell.evaluate(lines) for cell in page.locator("table").last.locator("td.n").all()} == {1}
+        assert {
+            cell.evaluate(lines) for cell in page.locator("table").last.locator("td.n").all()
+        } == {1}
 
 
 def test_names_of_environments_are_not_broken_on_paper(page: Page, tmp_path: Path) -> None:
@@ -174,5 +223,8 @@ def test_names_of_environments_are_not_broken_on_paper(page: Page, tmp_path: Pat
     page.emulate_media(media="print")
     page.set_viewport_size({"width": PAPER, "height": 1000})
     assert page.evaluate("document.documentElement.scrollWidth") == PAPER
-    lines = "cell => { const r = document.createRange(); r.selectNodeContents(cell); return r.getClientRects().length }"
+    lines = (
+        "cell => { const r = document.createRange(); r.selectNodeContents(cell); return "
+        "r.getClientRects().length }"
+    )
     assert {cell.evaluate(lines) for cell in page.locator("tr > :first-child").all()} == {1}

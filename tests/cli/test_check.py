@@ -65,11 +65,25 @@ def test_everything_planted_is_printed_and_the_command_runs(planted: Path) -> No
     assert {(each["column"], each["code"]): each["asks"] for each in saved["findings"]} == PLANTED
     assert "Missing values by site, in percent of the rows" in shown.stdout
     assert re.search(r"chol +25 +\. +100 +\. +\.\n", shown.stdout)
-    assert "Is 9 a missing value? Use --na mark=9 or --categorical mark." in " ".join(shown.stdout.split())
+    assert "Is 9 a missing value? Use --na mark=9 or --categorical mark." in " ".join(
+        shown.stdout.split()
+    )
     assert "--exclude chol,rare --missing drop (keeps" in " ".join(shown.stdout.split())
     command = shlex.split(shown.stdout.splitlines()[-1])[1:]
     names = set(fits(command))
-    assert names == {"age", "w", "glucose", "grade", "mark", "weeks", "months", "dose", "lab", "blood", "some"}
+    assert names == {
+        "age",
+        "w",
+        "glucose",
+        "grade",
+        "mark",
+        "weeks",
+        "months",
+        "dose",
+        "lab",
+        "blood",
+        "some",
+    }
 
 
 @pytest.mark.parametrize("place", range(len(PLANTED)))
@@ -80,7 +94,9 @@ def test_each_remedy_as_it_is_typed(place: int, planted: Path) -> None:
     for remedy in finding.remedies:
         settings: dict[str, Any] = {**found.settings, **dict(remedy.settings)}
         settings["exclude"] = [name for name in found.settings["exclude"] if name != finding.column]
-        codes = {name: words for name, words in found.settings["na"].items() if name != finding.column}
+        codes = {
+            name: words for name, words in found.settings["na"].items() if name != finding.column
+        }
         for name, value in remedy.settings:
             if name == "exclude":
                 settings["exclude"] = sorted({*settings["exclude"], *value})
@@ -123,17 +139,23 @@ def test_odd_headers_in_every_kind_of_file(ending: str, workdir: Path) -> None:
             table.to_csv(file, index=False, sep="\t" if ending == ".tsv" else ",")
     command = proposed("--outcome=-y", "--environment=--the site", "--", file.name)
     assert command[1] == f"./{file.name}"
-    left = {*table} - {*(ODD.get(name, name) for name in ("chol", "rare", "beds", "region", "at_ayr", "at_bath"))}
+    left = {*table} - {
+        *(ODD.get(name, name) for name in ("chol", "rare", "beds", "region", "at_ayr", "at_bath"))
+    }
     names = fits(command) if ending == ".csv" else read(command).feature_names
     assert set(names) == left - {"-y", "--the site"}
 
 
-@pytest.mark.parametrize("codes", [{"a=b": ["-9"]}, {"=": ["9", "x=y"]}, {"a": ["<=5"]}, {'a,"b': ["?"]}])
+@pytest.mark.parametrize(
+    "codes", [{"a=b": ["-9"]}, {"=": ["9", "x=y"]}, {"a": ["<=5"]}, {'a,"b': ["?"]}]
+)
 def test_codes_of_columns_are_typed_and_read_back(codes: dict[str, list[str]]) -> None:
     _, typed = shlex.split(in_shell("na", codes))
     assert read_codes(typed) == codes
     assert write_codes(codes) == [
-        f"{name}={code}".replace("=", "\\=", name.count("=")) for name in codes for code in codes[name]
+        f"{name}={code}".replace("=", "\\=", name.count("="))
+        for name in codes
+        for code in codes[name]
     ]
 
 
@@ -223,7 +245,9 @@ def test_columns_that_were_not_named_stand_in_capitals(planted: Path) -> None:
 
 
 def test_the_parser_of_fit_decides() -> None:
-    given = parsed("invariance fit t.csv --outcome=-y --environment=--site --na 'a=1,?' --missing level")
+    given = parsed(
+        "invariance fit t.csv --outcome=-y --environment=--site --na 'a=1,?' --missing level"
+    )
     assert (given.outcome, given.compared, given.missing) == ("-y", "--site", "level")
     assert given.columns.na == {"a": ("1",)}
     assert given.form.na == ("?",)
@@ -234,7 +258,11 @@ def test_the_parser_of_fit_decides() -> None:
 def test_times_that_are_zero_are_left_out(workdir: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
-        {"site": np.resize(list("abc"), 240), "x": rng.normal(size=240), "died": rng.integers(0, 2, 240)}
+        {
+            "site": np.resize(list("abc"), 240),
+            "x": rng.normal(size=240),
+            "died": rng.integers(0, 2, 240),
+        }
     )
     table["days"] = rng.exponential(10.0, 240).round() * (np.arange(240) % 30 > 0)
     table.to_csv("t.csv", index=False)

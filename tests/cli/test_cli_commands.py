@@ -38,10 +38,22 @@ def said(*arguments: object) -> str:
 
 
 def test_explain_names_the_environment_and_writes_files(table: Path, tmp_path: Path) -> None:
-    """East has a baseline of its own: it is named if baselines are compared, and not where they are free."""
+    """East has a baseline of its own: it is named if baselines are compared, and not where they are
+    free."""
     files = tmp_path / "out.json", tmp_path / "out.png"
     for baseline, named in (("shared", "east"), ("auto", None)):
-        asked = [table, *ASKED, "--min-rows", 5, "--baseline", baseline, "--json", files[0], "--plot", files[1]]
+        asked = [
+            table,
+            *ASKED,
+            "--min-rows",
+            5,
+            "--baseline",
+            baseline,
+            "--json",
+            files[0],
+            "--plot",
+            files[1],
+        ]
         text = said("explain", *asked)
         assert "'tiny' (4 rows)" in text
         assert text.endswith(f"Saved the diagnosis to {files[0]} Saved the picture to {files[1]}")
@@ -52,13 +64,27 @@ def test_explain_names_the_environment_and_writes_files(table: Path, tmp_path: P
 def test_explain_a_subset_or_what_fit_selects(tmp_path: Path, table: Path) -> None:
     constant = tmp_path / "constant.csv"
     pd.read_csv(table).assign(still=1.0).to_csv(constant, index=False)
-    asked = [constant, *ASKED, "--min-rows", 5, "--tolerance", 0.5, "--tau", 0.3, "--level", 0.1, "--weak-level", 0.1]
+    asked = [
+        constant,
+        *ASKED,
+        "--min-rows",
+        5,
+        "--tolerance",
+        0.5,
+        "--tau",
+        0.3,
+        "--level",
+        0.1,
+        "--weak-level",
+        0.1,
+    ]
     chosen = said("fit", *asked).split(" selected {")[1].split("}")[0]
     asked = ["explain", *asked, "--no-leave-out"]
     assert said(*asked).startswith(f"Environments of y given {{{chosen}}}")
     for subset in ("b", ""):
         assert said(*asked, "--subset", subset).startswith(f"Environments of y given {{{subset}}}")
-    shared, alike = [*asked, "--baseline", "shared"], [*asked, "--drop-environment", "east"]
+    shared = [*asked, "--baseline", "shared"]
+    alike = [*asked, "--drop-environment", "east"]
     told = [said(*each) for each in (shared, alike, [*alike, "--subset", "a"])]
     assert ["of 10 simulated data sets" in text for text in told] == [False, True, False]
     for subset, named in (("a,still", "'still'"), ("a,c", "'c'")):
@@ -81,17 +107,41 @@ def test_compare_prints_and_saves(example: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert result.stdout.endswith("Saved the comparison to c.json\nSaved the picture to c.png\n")
-    selected = {method["name"]: method["selected"] for method in json.loads(Path("c.json").read_text())["methods"]}
+    selected = {
+        method["name"]: method["selected"]
+        for method in json.loads(Path("c.json").read_text())["methods"]
+    }
     assert selected["BIP"] == selected["ICP"] == ["age", "exercise", "smoking"]
-    assert list(selected) == ["BIP", "ICP", "Hidden-ICP", "EILLS", "Stabilized", "Regression", "Lasso", "Marginal"]
+    assert list(selected) == [
+        "BIP",
+        "ICP",
+        "Hidden-ICP",
+        "EILLS",
+        "Stabilized",
+        "Regression",
+        "Lasso",
+        "Marginal",
+    ]
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_bip_is_that_of_fit(example: Path) -> None:
-    options = ["--engine", "exact(keep=9)", "--prior", "inclusion(0.2)", "--select", "threshold", "--threshold", "0.1"]
+    options = [
+        "--engine",
+        "exact(keep=9)",
+        "--prior",
+        "inclusion(0.2)",
+        "--select",
+        "threshold",
+        "--threshold",
+        "0.1",
+    ]
     said("compare", *EXAMPLE, "--methods", "bip", "--json", "c.json", *options)
     said("fit", *EXAMPLE, "--json", "f.json", *options)
-    (compared,), fitted = json.loads(Path("c.json").read_text())["methods"], json.loads(Path("f.json").read_text())
+    (compared,), fitted = (
+        json.loads(Path("c.json").read_text())["methods"],
+        json.loads(Path("f.json").read_text()),
+    )
     assert compared["inclusion_probabilities"] == fitted["inclusion"]
     assert compared["selected"] == fitted["decision"]["selected"]
 
@@ -134,8 +184,29 @@ def test_options_reach_the_fits(example: Path) -> None:
     rows["whom"] = ["age"] * 2 + [""] * (len(rows) - 2)
     rows.loc[5, "sleep"] = None
     rows.to_csv(example, index=False)
-    options = ("--perturbed", "whom", "--missing", "drop", "--exclude", "pulse", "--drop-environment", "west")
-    swept(*options, "--outcomes", "age", "--top", "0", "--max-size", "3", "--select", "mode", "--seed", "4")
+    options = (
+        "--perturbed",
+        "whom",
+        "--missing",
+        "drop",
+        "--exclude",
+        "pulse",
+        "--drop-environment",
+        "west",
+    )
+    swept(
+        *options,
+        "--outcomes",
+        "age",
+        "--top",
+        "0",
+        "--max-size",
+        "3",
+        "--select",
+        "mode",
+        "--seed",
+        "4",
+    )
     manifest = json.loads(Path("out/manifest.json").read_text())
     assert manifest["prior"] == "BetaBinomialPrior(a=1.0, b=1.0, max_size=3)"
     assert (manifest["select"], manifest["seed"], manifest["top"]) == ("'mode'", 4, None)
@@ -143,9 +214,15 @@ def test_options_reach_the_fits(example: Path) -> None:
     found = read_sweep("out")
     left = rows[2:].dropna(subset=["sleep"]).query("hospital != 'west'")
     model = BIP(prior=BetaBinomialPrior(max_size=3), select="mode")
-    model.fit(left.drop(columns=["age", "pulse", "whom", "hospital"]), left["age"], environments=left["hospital"])
+    model.fit(
+        left.drop(columns=["age", "pulse", "whom", "hospital"]),
+        left["age"],
+        environments=left["hospital"],
+    )
     expected = dict(zip(model.feature_names_in_, model.inclusion_probabilities_, strict=True))
-    assert dict(zip(found["feature"], found["inclusion"], strict=True)) == pytest.approx(expected, abs=1e-9)
+    assert dict(zip(found["feature"], found["inclusion"], strict=True)) == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 def test_failed_outcomes_are_named(example: Path) -> None:
@@ -186,12 +263,16 @@ def test_edges_of_a_folder(example: Path) -> None:
     found = pd.read_csv("edges.csv")
     pd.testing.assert_frame_equal(found, edges(read_sweep("out"), 0.2), check_dtype=False)
     for row in found.itertuples():
-        assert re.search(rf"^  blood_pressure  {row.feature} +{row.p_edge:.2g} +1\.000$", said, re.MULTILINE)
+        assert re.search(
+            rf"^  blood_pressure  {row.feature} +{row.p_edge:.2g} +1\.000$", said, re.MULTILINE
+        )
 
 
 def test_the_pairs_of_one_column(example: Path) -> None:
     swept("--outcomes", "blood_pressure")
-    verdicts = pd.DataFrame({"outcome": ["blood_pressure"], "feature": ["salt"], "trial": ["no effect"]})
+    verdicts = pd.DataFrame(
+        {"outcome": ["blood_pressure"], "feature": ["salt"], "trial": ["no effect"]}
+    )
     verdicts.to_csv("verdicts.csv", index=False)
     assert "add --of COL" in fails("edges", "out", "--plot", "page.png")
     asked = ["--of", "salt", "--checks", "verdicts.csv", "--csv", "page.csv", "--plot", "page"]
@@ -208,7 +289,10 @@ def test_the_pairs_of_one_column(example: Path) -> None:
 
 def test_hints_on_perturbed_columns_work_as_typed(example: Path) -> None:
     rows = pd.read_csv(example)
-    rows["whom"], rows["patient"] = ["YAL001C", "age;salt"] + [""] * (len(rows) - 2), [f"p{i}" for i in rows.index]
+    rows["whom"], rows["patient"] = (
+        ["YAL001C", "age;salt"] + [""] * (len(rows) - 2),
+        [f"p{i}" for i in rows.index],
+    )
     rows.to_csv(example, index=False)
     asked = ["--perturbed", "whom", "--outcomes", "age"]
     given = [*SWEEP, "--out", "out", *asked]
@@ -228,7 +312,9 @@ def test_hints_on_perturbed_columns_work_as_typed(example: Path) -> None:
         ((*SWEEP, "--out", "out", "--outcomes", "age"), "verdicts"),
     ],
 )
-def test_json_on_standard_output_stands_alone(example: Path, command: tuple[str, ...], key: str) -> None:
+def test_json_on_standard_output_stands_alone(
+    example: Path, command: tuple[str, ...], key: str
+) -> None:
     result = run(*command, "--json", "-")
     assert result.exit_code == 0
     assert key in json.loads(result.stdout)
@@ -255,12 +341,17 @@ def test_json_of_commands_that_follow_others(example: Path) -> None:
     luck = json.loads(run("explain", *EXAMPLE, "--no-leave-out", "--json", "-").stdout)["luck"]
     assert (luck["selected"], luck["simulated"]) == (["age", "exercise", "smoking"], 10)
     assert (
-        json.loads(run("explain", *EXAMPLE, "--subset", "age", "--no-leave-out", "--json", "-").stdout)["luck"] is None
+        json.loads(
+            run("explain", *EXAMPLE, "--subset", "age", "--no-leave-out", "--json", "-").stdout
+        )["luck"]
+        is None
     )
 
 
 def test_the_second_reading_is_announced_and_can_be_left_out(example: Path) -> None:
-    twice, once = (run("fit", *EXAMPLE, "--stream", "--json", "-", *more) for more in ((), ("--one-pass",)))
+    twice, once = (
+        run("fit", *EXAMPLE, "--stream", "--json", "-", *more) for more in ((), ("--one-pass",))
+    )
     assert twice.stderr.count("second reading") == 1
     assert "second reading" not in once.stderr
     notes = [" ".join(json.loads(result.stdout)["notes"]) for result in (twice, once)]

@@ -69,8 +69,14 @@ atexit.register(lambda: print("loaded:", {"numpy", "pandas", "rich"} & set(sys.m
 from invariance.__main__ import main
 main()
 """
-    line = {"COMP_WORDS": "invariance fit good.csv -o ", "COMP_CWORD": "4", "_INVARIANCE_COMPLETE": "complete_bash"}
+    line = {
+        "COMP_WORDS": "invariance fit good.csv -o ",
+        "COMP_CWORD": "4",
+        "_INVARIANCE_COMPLETE": "complete_bash",
+    }
     environment = line | {"PYTHONPATH": ":".join(sys.path)}
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
     assert said.stdout.split("\n")[-2] == "loaded: set()"
     assert "site" in said.stdout

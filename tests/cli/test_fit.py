@@ -37,8 +37,12 @@ def fit_example(*arguments: object, **env: str) -> Result:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("text", "arguments"), [pytest.param(*c[1:3], id=c[0]) for c in BAD_TABLES[::6]])
-def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("text", "arguments"), [pytest.param(*c[1:3], id=c[0]) for c in BAD_TABLES[::6]]
+)
+def test_bad_tables_are_refused_as_in_python(
+    workdir: Path, text: str, arguments: dict[str, Any]
+) -> None:
     (workdir / "table.csv").write_text(text)
     columns = ["--outcome", arguments["outcome"], "--environment", arguments["environment"]]
     if arguments["features"] is not None:
@@ -85,9 +89,15 @@ def test_bad_request(workdir: Path, arguments: list[str], named: str) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(EngineError("too many subsets"), 2), (KeyboardInterrupt(), 130), (np.linalg.LinAlgError("a bug"), 1)],
+    [
+        (EngineError("too many subsets"), 2),
+        (KeyboardInterrupt(), 130),
+        (np.linalg.LinAlgError("a bug"), 1),
+    ],
 )
-def test_errors_of_the_fit(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> None:
+def test_errors_of_the_fit(
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
     def raising(self: BIP, *data: Any, **more: Any) -> None:
         raise error
 
@@ -111,7 +121,9 @@ def test_failed_save_still_shows_the_result(workdir: Path, monkeypatch: pytest.M
 
 def test_warnings_are_single_lines(workdir: Path) -> None:
     rows = table(a=[0.5, 1.5, "", -1, 2, 0.25], k=[1] * 6).splitlines()
-    (workdir / "gaps.csv").write_text("\n".join([*rows, "0.1,2,6,north,1", "0.3,1,2,south,1"]) + "\n")
+    (workdir / "gaps.csv").write_text(
+        "\n".join([*rows, "0.1,2,6,north,1", "0.3,1,2,south,1"]) + "\n"
+    )
     result = run("fit", "gaps.csv", *COLUMNS, "--missing", "drop")
     dropped, constant = result.stderr.splitlines()
     assert dropped.startswith("warning: dropped 1 of 8 rows")
@@ -120,18 +132,32 @@ def test_warnings_are_single_lines(workdir: Path) -> None:
 
 def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
     names = ["age", "smoking", "salt", "exercise"]
-    options = ["--features", "age, smoking,salt,exercise", "--max-size", "3", "--prior", "beta-binomial(1,3)"]
-    result = fit_example(*options, "--top", "3", "--engine", "exact", "--jobs", "1", "--json", "new/p.json")
+    options = [
+        "--features",
+        "age, smoking,salt,exercise",
+        "--max-size",
+        "3",
+        "--prior",
+        "beta-binomial(1,3)",
+    ]
+    result = fit_example(
+        *options, "--top", "3", "--engine", "exact", "--jobs", "1", "--json", "new/p.json"
+    )
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
     model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit(data)
     assert result.stderr == ""
-    assert result.stdout == f"{model.summary(3)}\n\nSaved the posterior and the decision to new/p.json\n"
+    assert (
+        result.stdout
+        == f"{model.summary(3)}\n\nSaved the posterior and the decision to new/p.json\n"
+    )
     assert max(map(display_width, result.stdout.splitlines())) <= 80
     assert [file.name for file in Path("new").iterdir()] == ["p.json"]
 
     saved = Posterior.from_json(Path("new/p.json"))
     for name in JSON_ARRAYS:
-        np.testing.assert_array_equal(getattr(saved, name), getattr(model.posterior_, name), err_msg=name)
+        np.testing.assert_array_equal(
+            getattr(saved, name), getattr(model.posterior_, name), err_msg=name
+        )
     content = json.loads(Path("new/p.json").read_text(), parse_constant=pytest.fail)
     assert content["decision"] == json.loads(json.dumps(model.decision_.to_plain()))
     assert content["decision"]["price"] is None
@@ -157,7 +183,17 @@ def test_the_table_of_effects_is_written(example: Path) -> None:
 
 
 def test_what_else_is_written(example: Path) -> None:
-    strict = fit_example("--strict", "--level", "0.999999", "--json", "p.json", "--plot", "a", "--plot-kind", "subsets")
+    strict = fit_example(
+        "--strict",
+        "--level",
+        "0.999999",
+        "--json",
+        "p.json",
+        "--plot",
+        "a",
+        "--plot-kind",
+        "subsets",
+    )
     content = json.loads(Path("p.json").read_text())
     assert content["predictive"] is None
     assert content["decision"]["invariant"] is False
@@ -172,7 +208,17 @@ def test_what_else_is_written(example: Path) -> None:
 
 
 def test_demo_finds_the_truth_and_its_commands_work(workdir: Path) -> None:
-    result = run("demo", "--json", "p.json", "--plot", "p.png", "--csv", "my rows.csv", "--new-csv", "new.csv")
+    result = run(
+        "demo",
+        "--json",
+        "p.json",
+        "--plot",
+        "p.png",
+        "--csv",
+        "my rows.csv",
+        "--new-csv",
+        "new.csv",
+    )
     assert (result.exit_code, result.stderr) == (0, "")
     assert "The true subset {age, exercise, smoking} has probability >0.999." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -184,12 +230,16 @@ def test_demo_finds_the_truth_and_its_commands_work(workdir: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["report.html", "model.json"])
-def test_the_price_is_told_where_environments_are_left_out(example: Path, file: str, without_pictures: None) -> None:
+def test_the_price_is_told_where_environments_are_left_out(
+    example: Path, file: str, without_pictures: None
+) -> None:
     """By the summary and in the JSON, and the same in either way."""
     option = "--save" if file == "model.json" else "--report"
     said = fit_example("--features", "age,exercise,salt", option, file, "--json", "p.json").stdout
     price = json.loads(Path("p.json").read_text())["decision"]["price"]
-    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", ["age", "exercise", "salt"])
+    data = MultiEnvironmentData.from_table(
+        example, "blood_pressure", "hospital", ["age", "exercise", "salt"]
+    )
     found = BIP().fit(data).decision_.price
     assert price["selected"] == found.selected.tolist()
     assert str(found) in " ".join(said.split())
@@ -200,12 +250,16 @@ def test_the_report_says_how_to_make_it_again(example: Path, without_pictures: N
     options = ["--exclude", "salt,pulse", "--report", str(page), "--compare", "Lasso"]
     assert fit_example(*options).stdout.endswith(f"Saved the report to {page}\n")
     source = page.read_text(encoding="utf-8")
-    shell, python = map(html.unescape, re.findall(r"<pre[^>]*><code>(.*?)</code>", source, re.DOTALL))
+    shell, python = map(
+        html.unescape, re.findall(r"<pre[^>]*><code>(.*?)</code>", source, re.DOTALL)
+    )
     assert shell == shlex.join(["invariance", "fit", "example.csv", *EXAMPLE, *options])
     known: dict[str, BIP] = {}
     exec(python, known)
     read = Page(source)
-    assert set(known["model"].posterior_.feature_names) == {row[0][0] for row in read.tables["Every feature"][1:]}
+    assert set(known["model"].posterior_.feature_names) == {
+        row[0][0] for row in read.tables["Every feature"][1:]
+    }
     assert [row[0][0] for row in read.tables["Methods"][1:]] == ["Lasso"]
 
 
@@ -221,7 +275,10 @@ def test_the_verdict_comes_before_anything_fits_again(
         with monkeypatch.context() as changed:
             changed.setattr(f"invariance.{again}", refuse)
             result = run("fit", "example.csv", *EXAMPLE, "--report", "report.html")
-        assert (result.exit_code, "effects of 3 features on blood_pressure are the same" in result.stdout) == (2, True)
+        assert (
+            result.exit_code,
+            "effects of 3 features on blood_pressure are the same" in result.stdout,
+        ) == (2, True)
         assert "a fit that nobody waits for" in result.stderr
 
 
@@ -247,21 +304,41 @@ def test_other_tolerances_come_last_and_only_where_they_are_cheap(
 def test_what_a_time_limit_left_out_is_named(example: Path) -> None:
     """The selection stays; without a limit nothing is left out."""
     sampled = "--engine", "tempering"
-    whole, limited = fit_example(*sampled), fit_example(*sampled, "--time-limit", "0")
+    whole = fit_example(*sampled)
+    limited = fit_example(*sampled, "--time-limit", "0")
     assert whole.stdout.splitlines()[:7] == limited.stdout.splitlines()[:7]
     note = " ".join(limited.stderr.split())
     assert "--time-limit 0 passed" in note
-    for what in ("sampling of the paper's posterior", "search for compatible subsets", "other tolerances"):
+    for what in (
+        "sampling of the paper's posterior",
+        "search for compatible subsets",
+        "other tolerances",
+    ):
         assert what in note
         assert what not in whole.stderr
-    sweeps = [int(re.search(r"after\s+(\d+)\s+sweeps", each.stdout)[1]) for each in (whole, limited)]
+    sweeps = [
+        int(re.search(r"after\s+(\d+)\s+sweeps", each.stdout)[1]) for each in (whole, limited)
+    ]
     assert sweeps[1] == 50 < sweeps[0]
     assert "passed" not in fit_example("--time-limit", "1e9").stderr
 
 
-def test_what_a_time_limit_ended_early_is_told_before_the_verdict_and_in_every_file(example: Path) -> None:
-    result = fit_example("--engine", "tempering", "--time-limit", "0", "--json", "fit.json", "--report", "report.html")
-    warning = next(line for line in result.stderr.splitlines() if line.startswith("warning: ended early"))
+def test_what_a_time_limit_ended_early_is_told_before_the_verdict_and_in_every_file(
+    example: Path,
+) -> None:
+    result = fit_example(
+        "--engine",
+        "tempering",
+        "--time-limit",
+        "0",
+        "--json",
+        "fit.json",
+        "--report",
+        "report.html",
+    )
+    warning = next(
+        line for line in result.stderr.splitlines() if line.startswith("warning: ended early")
+    )
     for what in ("sampling of the paper's posterior", "search for compatible subsets"):
         assert what in warning
     content = json.loads(Path("fit.json").read_text())
@@ -275,11 +352,14 @@ def test_what_a_time_limit_ended_early_is_told_before_the_verdict_and_in_every_f
 def test_after_a_time_limit_no_selection_is_repeated_to_save_a_model(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Searches would be cut short there too, so that errors without each environment would be wrong."""
+    """Searches would be cut short there too, so that errors without each environment would be
+    wrong."""
     again = "invariance.prediction.new_environments._without"
     monkeypatch.setattr(again, lambda *arguments: pytest.fail("repeated"))
     result = fit_example("--time-limit", "0", "--save", "model.json", "--report", "report.html")
-    assert "No environment was left out, because the limit on the time" in " ".join(result.stdout.split())
+    assert "No environment was left out, because the limit on the time" in " ".join(
+        result.stdout.split()
+    )
     assert "errors without each environment" in result.stderr
     assert "others alone cannot be fitted" not in Path("report.html").read_text()
     predicted = run("predict", "model.json", "example.csv", "--out", "predicted.csv")
@@ -301,7 +381,9 @@ def test_a_time_limit_that_passes_on_the_way_leaves_out_no_environment() -> None
     assert (found.left_out, found.impossible, found.not_left_out) == ((), (), 6)
 
 
-def test_saving_a_model_states_what_invariance_costs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_a_model_states_what_invariance_costs(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As saving estimates it, however long that takes."""
     monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 1)
     assert "was not estimated" in fit_example("--report", "report.html").stdout

@@ -1,4 +1,5 @@
-"""Tables in several files, from standard input or too large for memory: the same answers as of one file in memory."""
+"""Tables in several files, from standard input or too large for memory: the same answers as of one
+file in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +56,11 @@ def leaves(content: Any, path: str = "") -> dict[str, float]:
     if not isinstance(content, dict | list):
         return {path: content} if isinstance(content, float) else {f"{path} = {content}": 0}
     inside = content.items() if isinstance(content, dict) else enumerate(content)
-    kept = [(f"{path}.{key}", value) for key, value in inside if key not in ("notes", "model_reason", "seconds")]
+    kept = [
+        (f"{path}.{key}", value)
+        for key, value in inside
+        if key not in ("notes", "model_reason", "seconds")
+    ]
     return {leaf: value for place, part in kept for leaf, value in leaves(part, place).items()}
 
 
@@ -64,8 +69,15 @@ def test_same_answer_as_in_memory(tmp_path: Path, folder: Path, whole: Path) -> 
     TABLE.to_parquet(tmp_path / "t.parquet", row_group_size=50)
     for label, rows in TABLE.groupby("site"):
         (tmp_path / "hive" / f"site={label}").mkdir(parents=True)
-        rows.drop(columns="site").to_parquet(tmp_path / "hive" / f"site={label}" / "rows.parquet", index=False)
-    ways = [whole], [whole, "--stream"], [tmp_path / "t.parquet", "--stream"], [folder / "part-*.csv"]
+        rows.drop(columns="site").to_parquet(
+            tmp_path / "hive" / f"site={label}" / "rows.parquet", index=False
+        )
+    ways = (
+        [whole],
+        [whole, "--stream"],
+        [tmp_path / "t.parquet", "--stream"],
+        [folder / "part-*.csv"],
+    )
     answers = []
     for files in (*ways, sorted(folder.glob("*.csv")), [tmp_path / "hive"]):
         result = run("fit", *files, *ASKED, "--json", tmp_path / "answer.json")
@@ -83,10 +95,15 @@ def test_same_answer_as_in_memory(tmp_path: Path, folder: Path, whole: Path) -> 
     ],
 )
 def test_options_mean_the_same(options: str, whole: Path) -> None:
-    runs = [run("fit", whole, "--outcome", "y", *WHERE, *options.split(), *way) for way in ([], ["--stream"])]
+    runs = [
+        run("fit", whole, "--outcome", "y", *WHERE, *options.split(), *way)
+        for way in ([], ["--stream"])
+    ]
     assert runs[0].exit_code == runs[1].exit_code
     assert runs[0].exit_code == 0 or runs[1].stderr == runs[0].stderr
-    decided = [re.split("Posterior over|The paper's posterior", result.stdout)[0] for result in runs]
+    decided = [
+        re.split("Posterior over|The paper's posterior", result.stdout)[0] for result in runs
+    ]
     assert decided[1] == decided[0]
 
 
@@ -97,7 +114,9 @@ def test_missing_values_are_counted_once(folder: Path) -> None:
     assert (left.exit_code, left.stderr.count("3 of 180 rows")) == (0, 1)
 
 
-def test_notes_on_large_files_and_on_the_prior(monkeypatch: pytest.MonkeyPatch, whole: Path) -> None:
+def test_notes_on_large_files_and_on_the_prior(
+    monkeypatch: pytest.MonkeyPatch, whole: Path
+) -> None:
     def said(*options: object) -> str:
         return run("fit", whole, *ASKED, *options).stderr
 
@@ -114,7 +133,9 @@ def test_notes_on_large_files_and_on_the_prior(monkeypatch: pytest.MonkeyPatch, 
         assert said("--no-stream", *options) == ""
 
 
-def test_large_files_are_read_once_and_in_pieces(monkeypatch: pytest.MonkeyPatch, whole: Path, tmp_path: Path) -> None:
+def test_large_files_are_read_once_and_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, whole: Path, tmp_path: Path
+) -> None:
     """Of Parquet the values count, not the bytes; what is typed decides otherwise."""
 
     def reading(file: Path, *options: object) -> list[bool]:
@@ -133,7 +154,10 @@ def test_large_files_are_read_once_and_in_pieces(monkeypatch: pytest.MonkeyPatch
     assert reading(parquet, "--two-passes") == [True, False, True]
     assert reading(parquet, "--no-stream") == [False, False, False]
     monkeypatch.setattr(inputs, "LARGE", 100)
-    assert "periods" not in run("fit", whole, "-o", "y", "-e", "site", "-e", "ward", "--features", "a").stderr
+    assert (
+        "periods"
+        not in run("fit", whole, "-o", "y", "-e", "site", "-e", "ward", "--features", "a").stderr
+    )
     assert reading(whole, "--environment", "ward") == [False, False, False]
 
 
@@ -155,7 +179,8 @@ def test_large_folders_are_read_once_too(monkeypatch: pytest.MonkeyPatch, folder
 
 
 @pytest.mark.parametrize(
-    "options", [["--missing", "level"], ["--missing", "drop", "--na", "a=999"], ["--below-limit", "half"]]
+    "options",
+    [["--missing", "level"], ["--missing", "drop", "--na", "a=999"], ["--below-limit", "half"]],
 )
 def test_large_files_are_read_as_a_whole_if_an_option_needs_it(
     options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -177,24 +202,41 @@ def test_large_files_are_read_as_a_whole_if_an_option_needs_it(
 def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
     explained = [run("explain", files, *ASKED, "--subset", "a").stdout for files in (whole, folder)]
     assert explained[0].split("\n\n")[:2] == explained[1].split("\n\n")[:2]
-    compared = [run("compare", files, *ASKED, "--methods", "BIP,Lasso") for files in (whole, folder)]
+    compared = [
+        run("compare", files, *ASKED, "--methods", "BIP,Lasso") for files in (whole, folder)
+    ]
     assert compared[0].stdout.splitlines()[:6] == compared[1].stdout.splitlines()[:6]
     assert "comparing methods needs them" in compared[1].stderr
     found = []
     for n, files in enumerate((whole, folder)):
-        swept = ("sweep", files, *WHERE, "--exclude", "lived,died,falls", "--out", tmp_path / f"sweep-{n}")
+        swept = (
+            "sweep",
+            files,
+            *WHERE,
+            "--exclude",
+            "lived,died,falls",
+            "--out",
+            tmp_path / f"sweep-{n}",
+        )
         assert run(*swept, "--jobs", "1").exit_code == 0
         table = read_sweep(tmp_path / f"sweep-{n}").drop(columns="seconds")
         found.append(table.sort_values(["outcome", "feature"], ignore_index=True))
     pd.testing.assert_frame_equal(found[1], found[0], rtol=1e-7)
-    assert "--perturbed" in fails("sweep", folder, *WHERE, "--perturbed", "lived", "--out", tmp_path / "out")
+    assert "--perturbed" in fails(
+        "sweep", folder, *WHERE, "--perturbed", "lived", "--out", tmp_path / "out"
+    )
 
 
 def test_saved_models_predict_and_reports_are_made_again(
-    whole: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_pictures: None
+    whole: Path,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    without_pictures: None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written, options = [], ["--features", "a,late", "--merge", "north+west=rest", "--quiet"]
+    written = []
+    options = ["--features", "a,late", "--merge", "north+west=rest", "--quiet"]
     for files, report in ((whole, []), ("rows", ["--report", "page.html"])):
         result = run("fit", files, "--outcome", "y", *WHERE, *options, "--save", "m.json", *report)
         assert result.exit_code == 0, result.stderr
@@ -209,12 +251,20 @@ def test_saved_models_predict_and_reports_are_made_again(
     assert known["model"].decision_.verdict.effects in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize(("outcome", "model", "gaussian"), [("lived", "logistic", False), ("falls", "negative", True)])
+@pytest.mark.parametrize(
+    ("outcome", "model", "gaussian"), [("lived", "logistic", False), ("falls", "negative", True)]
+)
 def test_outcomes_that_need_rows(
-    outcome: str, model: str, gaussian: bool, folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+    outcome: str,
+    model: str,
+    gaussian: bool,
+    folder: Path,
+    whole: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = ["--outcome", outcome, *WHERE, "--features", "a,late"]
-    gathered, read = run("fit", folder, *asked), run("fit", whole, *asked)
+    gathered = run("fit", folder, *asked)
+    read = run("fit", whole, *asked)
     assert f"the {model}" in gathered.stderr
     assert gathered.stdout == read.stdout
     assert read.stderr.startswith(f"note: outcome model: {model}")
@@ -233,7 +283,9 @@ def test_rows_that_do_not_fit_into_memory(folder: Path, monkeypatch: pytest.Monk
         (["--report", "page.html", "--compare", "Lasso"], "comparing methods"),
         (["--no-stream"], "--no-stream"),
     ):
-        assert named in fails("fit", folder, "--outcome", "y", *WHERE, "--features", "a,late", *options)
+        assert named in fails(
+            "fit", folder, "--outcome", "y", *WHERE, "--features", "a,late", *options
+        )
 
 
 def test_names_of_files(folder: Path, tmp_path: Path) -> None:
@@ -241,9 +293,15 @@ def test_names_of_files(folder: Path, tmp_path: Path) -> None:
     assert "standard input" in fails("fit", "-", "other.csv", *ASKED)
     odd = tmp_path / "a[1].csv"
     odd.write_text("a\n")
-    assert [InputFiles([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [odd, None, None]
+    assert [InputFiles([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [
+        odd,
+        None,
+        None,
+    ]
     assert InputFiles([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]
-    source = source_of_report(InputFiles([Path("-")]), FitOptions(outcome="y", environment="site"), None, ["fit", "-"])
+    source = source_of_report(
+        InputFiles([Path("-")]), FitOptions(outcome="y", environment="site"), None, ["fit", "-"]
+    )
     assert source.table == {"table": "table.csv", "outcome": "y", "environment": "site"}
     assert (source.command, "standard input" in source.remark) == ("invariance fit -", True)
 
@@ -254,7 +312,8 @@ def test_standard_input_and_european_files(tmp_path: Path, whole: Path) -> None:
         result = CliRunner(env=PLAIN).invoke(app, given, input=content, prog_name="invariance")
         return result.exit_code, result.stdout, result.stderr
 
-    model, out = tmp_path / "model.json", tmp_path / "out.csv"
+    model = tmp_path / "model.json"
+    out = tmp_path / "out.csv"
     expected = run("fit", whole, *ASKED).stdout
     with_price = run("fit", whole, *ASKED, "--save", model).stdout
     parquet = io.BytesIO()
@@ -264,17 +323,38 @@ def test_standard_input_and_european_files(tmp_path: Path, whole: Path) -> None:
     assert piped(european, "fit", "-", *ASKED, "--decimal", ",", "--save", model)[1] == with_price
     assert "180 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
     assert "standard input" in piped(european, "fit", "-", *ASKED, "--stream")[2]
-    swept = ("sweep", "-", *WHERE, "--exclude", "lived", "--outcomes", "a", "--out", tmp_path / "sweep", "--jobs", "1")
+    swept = (
+        "sweep",
+        "-",
+        *WHERE,
+        "--exclude",
+        "lived",
+        "--outcomes",
+        "a",
+        "--out",
+        tmp_path / "sweep",
+        "--jobs",
+        "1",
+    )
     assert piped(european, *swept)[0] == 0
 
 
 def test_predictions_are_written_with_points(tmp_path: Path) -> None:
-    german, model, out = tmp_path / "t.csv", tmp_path / "m.json", tmp_path / "out.csv"
+    german = tmp_path / "t.csv"
+    model = tmp_path / "m.json"
+    out = tmp_path / "out.csv"
     rows = TABLE.assign(a=TABLE["a"] * 1e4, code="01", note="1.5 l")
     text = rows.assign(a=rows["a"].map("{:,.3f}".format).str.translate(str.maketrans(",.", ".,")))
-    text.assign(y=rows["y"].map(lambda y: str(y).replace(".", ","))).to_csv(german, index=False, sep=";", decimal=",")
+    text.assign(y=rows["y"].map(lambda y: str(y).replace(".", ","))).to_csv(
+        german, index=False, sep=";", decimal=","
+    )
     asked = ["--thousands", ".", "--quiet"]
-    assert run("fit", german, "--outcome", "y", *WHERE, *asked, "--features", "a", "--save", model).exit_code == 0
+    assert (
+        run(
+            "fit", german, "--outcome", "y", *WHERE, *asked, "--features", "a", "--save", model
+        ).exit_code
+        == 0
+    )
     assert run("predict", model, german, "--out", out, *asked).exit_code == 0
     written = pd.read_csv(out, dtype={"code": str})
     np.testing.assert_allclose(written["a"], rows["a"].round(3), rtol=1e-15)

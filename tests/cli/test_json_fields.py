@@ -1,4 +1,5 @@
-"""Fields of every JSON that commands write: each is on the page of the docs; where one changes, so does the version."""
+"""Fields of every JSON that commands write: each is on the page of the docs; where one changes, so
+does the version."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ BY_NAME = (
 )
 BY_NAME += ("predictions", "settings", "standard_deviations", "verdicts", "levels", "failed")
 EVIDENCE = {field.name for field in fields(Evidence)}
-# {format: hash of its fields}. Where a field comes, goes or changes its name, raise the version in the format, then
-# write the new hash here.
+# {format: hash of its fields}. Where a field comes, goes or changes its name, raise the version in
+# the format, then write the new hash here.
 VERSIONS = {
     "invariance.fit/2": "da48910e",
     "invariance.posterior/1": "37929b48",
@@ -49,12 +50,15 @@ VERSIONS = {
 
 
 def paths(content: Any, path: str = "") -> Iterator[str]:
-    """Of all values, those of lists together; a posterior and the evidence on a subset count as values."""
+    """Of all values, those of lists together; a posterior and the evidence on a subset count as
+    values."""
     if isinstance(content, list) and content:
         for item in content:
             yield from paths(item, path)
         return
-    apart = path.split(".")[-1] in BY_NAME or (path and isinstance(content, dict) and "log_probabilities" in content)
+    apart = path.split(".")[-1] in BY_NAME or (
+        path and isinstance(content, dict) and "log_probabilities" in content
+    )
     if not isinstance(content, dict) or not content or apart or (path and set(content) == EVIDENCE):
         yield path
         return
@@ -64,20 +68,26 @@ def paths(content: Any, path: str = "") -> Iterator[str]:
 
 def fields_of(*contents: Any) -> list[str]:
     found = {path for content in contents for path in paths(content)}
-    return sorted(path for path in found if not any(other.startswith(f"{path}.") for other in found))
+    return sorted(
+        path for path in found if not any(other.startswith(f"{path}.") for other in found)
+    )
 
 
 def documented() -> dict[str, list[str]]:
-    """{format or name of an object: fields}; a heading `### decision` stands before the names below it"""
+    """{format or name of an object: fields}; a heading `### decision` stands before the names below
+    it"""
     found: dict[str, list[str]] = {}
     heading = prefix = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
-            heading, prefix = line.split("`")[1] if "`" in line else "", ""
+            heading = line.split("`")[1] if "`" in line else ""
+            prefix = ""
         elif line.startswith("### "):
             prefix = line.split("`")[1] + "."
         elif heading and (row := re.match(r"\| (`.*?`) \|", line)):
-            found.setdefault(heading, []).extend(prefix + name for name in re.findall(r"`([\w.]+)`", row[1]))
+            found.setdefault(heading, []).extend(
+                prefix + name for name in re.findall(r"`([\w.]+)`", row[1])
+            )
     return {name: sorted(names) for name, names in found.items()}
 
 
@@ -94,7 +104,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         gaps = example.assign(exercise=example["exercise"].mask(example.index % 2 == 0))
         gaps.to_csv("gaps.csv", index=False)
         rng = np.random.default_rng(0)
-        panel = pd.DataFrame({"year": np.tile(np.arange(1980, 2010), 8), "state": np.repeat(list("abcdefgh"), 30)})
+        panel = pd.DataFrame(
+            {"year": np.tile(np.arange(1980, 2010), 8), "state": np.repeat(list("abcdefgh"), 30)}
+        )
         panel = panel.assign(a=rng.normal(size=240), b=rng.normal(size=240))
         panel["y"] = panel["a"] + 0.3 * panel["b"] * (panel["state"] == "a") + rng.normal(size=240)
         panel.to_csv("panel.csv", index=False)
@@ -105,7 +117,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
             ["fit", *known, "--save", "model.json"],
             ["fit", "panel.csv", "-o", "y", "-e", "state", "--along", "year"],
             ["explain", *known, "--no-leave-out"],
-            ["explain", "panel.csv", "-o", "y", "-e", "state", "--exclude", "year", "--deviations", "random"],
+            [
+                "explain",
+                "panel.csv",
+                "-o",
+                "y",
+                "-e",
+                "state",
+                "--exclude",
+                "year",
+                "--deviations",
+                "random",
+            ],
             ["compare", *known, "--methods", "BIP,Regression", "--left-out"],
             ["predict", "model.json", "example.csv"],
             ["sweep", "example.csv", "-e", "hospital", *swept],
@@ -130,5 +153,8 @@ def test_the_page_has_all_fields_and_no_other(written: dict[str, list[str]]) -> 
 
 
 def test_fields_change_with_their_version(written: dict[str, list[str]]) -> None:
-    now = {name: hashlib.sha256(" ".join(names).encode()).hexdigest()[:8] for name, names in written.items()}
+    now = {
+        name: hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+        for name, names in written.items()
+    }
     assert now == VERSIONS

@@ -1,4 +1,5 @@
-"""Options, their groups and their help; remedies are data, which the command line words as it takes them."""
+"""Options, their groups and their help; remedies are data, which the command line words as it takes
+them."""
 
 from __future__ import annotations
 
@@ -37,16 +38,23 @@ COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-define
 def test_help_is_short_and_complete(command: str) -> None:
     shown, everything = (run(command, option).stdout for option in ("-h", "--help-all"))
     for text in (shown, everything):
-        assert f"\n  Examples:\n    invariance {'fit table' if command == 'predict' else command}" in text
+        assert (
+            f"\n  Examples:\n    invariance {'fit table' if command == 'predict' else command}"
+            in text
+        )
         assert max(map(len, text.splitlines())) <= 80
     assert len(shown.splitlines()) <= (82 if command == "compare" else 66)
-    listed = {name for option in COMMANDS[command].params for name in option.opts if name.startswith("--")}
+    listed = {
+        name for option in COMMANDS[command].params for name in option.opts if name.startswith("--")
+    }
     assert {name for name in listed if name not in everything} == set()
     assert ("Further options:" in everything) == ("--help-all" in shown)
 
 
 def test_help_names_every_member() -> None:
-    assert {name for name in set(FAMILIES) - set(SHORT.values()) if name not in options._FAMILY} == set()
+    assert {
+        name for name in set(FAMILIES) - set(SHORT.values()) if name not in options._FAMILY
+    } == set()
     assert {name for name in ("auto", *ENGINES) if name not in options._ENGINE} == set()
     assert {form for form in PRIOR_FORMS if form not in options.PRIOR} == set()
     assert {name for name in RULES if name not in options._SELECT} == set()
@@ -54,7 +62,12 @@ def test_help_names_every_member() -> None:
 
 def test_help_states_the_defaults() -> None:
     text = " ".join(run("fit", "--help-all", COLUMNS="300").stdout.split())
-    for option, name in {"tolerance": "rho", "tau": "tau", "level": "level", "weak-level": "weak_level"}.items():
+    for option, name in {
+        "tolerance": "rho",
+        "tau": "tau",
+        "level": "level",
+        "weak-level": "weak_level",
+    }.items():
         default = getattr(Tolerance(), name)
         assert re.search(rf"--{option} .*?\[default: \({default:g}\b", text)
     assert f"{Tolerance.strict().level:g} with --strict" in text
@@ -68,13 +81,17 @@ def test_help_states_the_defaults() -> None:
 def test_start() -> None:
     assert run().stdout == run("--help").stdout
     assert run("-V").stdout == run("--version").stdout == f"invariance {__version__}\n"
-    assert fails("fti") == "error: No such command 'fti'. Did you mean 'fit'? Try 'invariance --help'."
+    assert (
+        fails("fti") == "error: No such command 'fti'. Did you mean 'fit'? Try 'invariance --help'."
+    )
     assert "--outcome" in fails("fit", "t.csv", "--outcom", "y")
     assert "--environment" in fails("fit", "t.csv", "--outcome", "y")
 
 
 def test_short_names(workdir: Path) -> None:
-    short, long = (run("fit", "good.csv", *asked).stdout for asked in (["-o", "y", "-e", "site"], ASKED))
+    short, long = (
+        run("fit", "good.csv", *asked).stdout for asked in (["-o", "y", "-e", "site"], ASKED)
+    )
     assert short == long != ""
     for command in ("fit", "compare", "explain", "sweep", "predict"):
         assert "-e, --environment" in run(command, "-h").stdout
@@ -83,7 +100,11 @@ def test_short_names(workdir: Path) -> None:
 def test_colours() -> None:
     """On terminals; no escape sequence where NO_COLOR asks for plain text."""
     terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
-    for environment, coloured in (({}, False), (terminal, True), (terminal | {"NO_COLOR": "1"}, False)):
+    for environment, coloured in (
+        ({}, False),
+        (terminal, True),
+        (terminal | {"NO_COLOR": "1"}, False),
+    ):
         assert ("\x1b" in run("fti", **environment).stderr) == coloured
 
 
@@ -92,7 +113,8 @@ def test_help_loads_no_heavy_library_and_bars_need_no_unicode(workdir: Path) -> 
     code = """
 import atexit, sys
 sys.stdout.reconfigure(encoding="ascii")
-heavy = {"numpy", "scipy", "sklearn", "pandas", "numba", "matplotlib", "narwhals", "rich", "uvicorn"}
+heavy = {"numpy", "scipy", "sklearn", "pandas", "numba", "matplotlib", "narwhals", "rich"}
+heavy.add("uvicorn")
 atexit.register(lambda: print("loaded:", sorted(heavy & set(sys.modules))))
 from invariance.__main__ import main
 main()
@@ -101,7 +123,12 @@ main()
         (["--help"], b"loaded: []\n"),
         (["good.csv", "--outcome", "y", "--environment", "site"], b"Inclusion probability"),
     ):
-        assert told in subprocess.run([sys.executable, "-c", code, "fit", *asked], capture_output=True).stdout
+        assert (
+            told
+            in subprocess.run(
+                [sys.executable, "-c", code, "fit", *asked], capture_output=True
+            ).stdout
+        )
 
 
 def test_names_and_merges_in_an_argument() -> None:
@@ -118,7 +145,18 @@ def test_names_and_merges_in_an_argument() -> None:
 
 def test_no_option_is_given_twice() -> None:
     for named, option in {"--exclude": ("--exclude", "a"), "--outcome": ("-o", "b")}.items():
-        given = ("fit", "t.csv", "--strict", "--strict", "--outcome", "a", "--environment", "site", *option, *option)
+        given = (
+            "fit",
+            "t.csv",
+            "--strict",
+            "--strict",
+            "--outcome",
+            "a",
+            "--environment",
+            "site",
+            *option,
+            *option,
+        )
         assert named in fails(*given)
 
 
@@ -135,12 +173,21 @@ def test_no_option_is_given_twice() -> None:
         ({"strict": True, "level": 0.1}, {"tolerance": Tolerance.strict(0.1)}),
         ({"level": 0.99, "weak_level": 0.5}, {"tolerance": Tolerance(level=0.99, weak_level=0.5)}),
         ({"strict": True, "weak_level": 0.001}, {"tolerance": Tolerance(0.0, 0.0, 0.05, 0.001)}),
-        ({"engine": "tempering", "chains": 3, "steps": 20}, {"engine": Tempering(chains=3, steps=20)}),
-        ({"engine": "tempering(searches=1)", "chains": 3}, {"engine": Tempering(searches=1, chains=3)}),
+        (
+            {"engine": "tempering", "chains": 3, "steps": 20},
+            {"engine": Tempering(chains=3, steps=20)},
+        ),
+        (
+            {"engine": "tempering(searches=1)", "chains": 3},
+            {"engine": Tempering(searches=1, chains=3)},
+        ),
     ],
 )
-def test_model_options_are_those_of_the_estimator(options: dict[str, Any], settings: dict[str, Any]) -> None:
-    found, expected = ModelOptions(**options, seed=5).bip(2).get_params(), BIP(**settings).get_params()
+def test_model_options_are_those_of_the_estimator(
+    options: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    found = ModelOptions(**options, seed=5).bip(2).get_params()
+    expected = BIP(**settings).get_params()
     assert {name: found[name] for name in settings} == {name: expected[name] for name in settings}
     assert (found["n_jobs"], found["random_state"]) == (2, 5)
 
@@ -165,7 +212,9 @@ def test_model_options_that_contradict() -> None:
         ({"engine": "vi(iterations=9)"}, ("--engine auto", "--baseline shared")),
     ],
 )
-def test_free_baselines_are_refused_before_a_table_is_read(asked: dict[str, Any], remedies: tuple[str, ...]) -> None:
+def test_free_baselines_are_refused_before_a_table_is_read(
+    asked: dict[str, Any], remedies: tuple[str, ...]
+) -> None:
     with pytest.raises(SettingError) as refused:
         ModelOptions(**asked, baseline="free").bip()
     words = said_by(refused.value)
@@ -216,10 +265,21 @@ def test_settings_are_worded_as_the_parser_takes_them() -> None:
     model = options.bip(options.jobs)
     assert (model.family, model.select) == ("linear_gaussian_mean", Threshold(0.3))
     assert model.baseline == "shared"
-    assert (model.n_jobs, model.random_state, model.engine) == (2, 5, Tempering(chains=8, steps=20_000))
+    assert (model.n_jobs, model.random_state, model.engine) == (
+        2,
+        5,
+        Tempering(chains=8, steps=20_000),
+    )
     assert read_names(options.exclude) == ["a, b", "it's"]
-    assert (options.form.sep, list(options.form.na), options.environments.min_rows) == (";", ["none", "?"], 40)
-    assert (read_names(options.drop_environment), read_merges(options.merge)) == (["north"], {"new": ["a", "b c"]})
+    assert (options.form.sep, list(options.form.na), options.environments.min_rows) == (
+        ";",
+        ["none", "?"],
+        40,
+    )
+    assert (read_names(options.drop_environment), read_merges(options.merge)) == (
+        ["north"],
+        {"new": ["a", "b c"]},
+    )
     assert found["stream"] is False
 
 
@@ -238,18 +298,26 @@ def test_settings_of_other_commands_and_of_python() -> None:
 
 
 @settings(max_examples=40)
-@given(st.lists(st.text(alphabet="ab,\"' \\[]\n", min_size=1).filter(str.strip).map(str.strip), min_size=1))
+@given(
+    st.lists(
+        st.text(alphabet="ab,\"' \\[]\n", min_size=1).filter(str.strip).map(str.strip), min_size=1
+    )
+)
 def test_any_names_come_back_from_the_shell(names: list[str]) -> None:
     option, typed = shlex.split(in_shell("exclude", names))
     assert (option, read_names(typed)) == ("--exclude", names)
 
 
-def test_errors_warnings_and_notes_are_worded(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_warnings_and_notes_are_worded(
+    workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def warn(self: BIP, *data: Any, **more: Any) -> None:
         warnings.warn(Message("odd", use(missing="drop")), DataWarning, stacklevel=1)
         raise DataError("too wide", use(exclude=["a"]), use(" for few rows", max_size=1))
 
-    (workdir / "gaps.csv").write_text((workdir / "good.csv").read_text() + "1,,6,north\n2,1,3,south\n")
+    (workdir / "gaps.csv").write_text(
+        (workdir / "good.csv").read_text() + "1,,6,north\n2,1,3,south\n"
+    )
     assert "'b'" in fails("fit", "gaps.csv", *ASKED)
     assert run("fit", "gaps.csv", *ASKED, "--missing", "drop").exit_code == 0
     monkeypatch.setattr(BIP, "fit", warn)
@@ -260,7 +328,9 @@ def test_errors_warnings_and_notes_are_worded(workdir: Path, monkeypatch: pytest
 
 def test_remedies_of_the_package_name_options() -> None:
     """Parameters in use(...) are options of a command, or settings that the command line lacks."""
-    texts = [path.read_text(encoding="utf-8") for path in Path(invariance.__file__).parent.rglob("*.py")]
+    texts = [
+        path.read_text(encoding="utf-8") for path in Path(invariance.__file__).parent.rglob("*.py")
+    ]
     named = {
         str(keyword.arg)
         for text in texts
@@ -270,6 +340,10 @@ def test_remedies_of_the_package_name_options() -> None:
         for keyword in node.keywords
         if keyword.arg
     }
-    options = {name for command in COMMANDS.values() for option in command.params for name in option.opts}
-    typed = {in_shell(name, "x").split()[0] for name in named - {"support", "predict_with", *_NO_OPTIONS}}
+    options = {
+        name for command in COMMANDS.values() for option in command.params for name in option.opts
+    }
+    typed = {
+        in_shell(name, "x").split()[0] for name in named - {"support", "predict_with", *_NO_OPTIONS}
+    }
     assert typed - options == set()

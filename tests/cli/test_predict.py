@@ -39,7 +39,8 @@ def fit(folder: Path, frame: pd.DataFrame, outcome: str = "y", *more: str) -> Pa
 
 def predicted(model: Path, frame: pd.DataFrame, *more: Any) -> tuple[pd.DataFrame, str, str]:
     """The rows that are written, and what is said on both streams."""
-    new, out = model.parent / "new.csv", model.parent / "out.csv"
+    new = model.parent / "new.csv"
+    out = model.parent / "out.csv"
     frame.to_csv(new, index=False)
     result = run("predict", model, new, "--out", out, *more)
     assert result.exit_code == 0, result.output
@@ -49,11 +50,15 @@ def predicted(model: Path, frame: pd.DataFrame, *more: Any) -> tuple[pd.DataFram
 def refused(model: Path, frame: pd.DataFrame, *more: Any) -> str:
     """The error, after at most a warning that the saved model is not known to be invariant."""
     frame.to_csv(model.parent / "new.csv", index=False)
-    result = run("predict", model, model.parent / "new.csv", "--out", model.parent / "refused.csv", *more)
+    result = run(
+        "predict", model, model.parent / "new.csv", "--out", model.parent / "refused.csv", *more
+    )
     assert (result.exit_code, result.stdout) == (2, "")
     assert not (model.parent / "refused.csv").exists()
     *warned, error = result.stderr.splitlines()
-    assert all(line.startswith("warning: ") and "is not known to be invariant" in line for line in warned)
+    assert all(
+        line.startswith("warning: ") and "is not known to be invariant" in line for line in warned
+    )
     assert error.startswith("error: ")
     return " ".join(error.split())
 
@@ -76,8 +81,14 @@ def test_predictions_are_those_of_the_model(model: Path) -> None:
     rmse = np.sqrt(np.mean((1.0 - written["prediction"]) ** 2))
     inside = np.sum((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0))
     by = ", ".join(saved.columns_to_predict)
-    assert f"y for 7 rows of new.csv by {{{by}}}, with 0.8 intervals. What predicts: {saved.prediction_} No row" in said
-    assert f"known in 7 of them: root mean squared error {rmse:.4g}, {inside} of 7 inside their intervals" in said
+    assert (
+        f"y for 7 rows of new.csv by {{{by}}}, with 0.8 intervals. What predicts: "
+        f"{saved.prediction_} No row" in said
+    )
+    assert (
+        f"known in 7 of them: root mean squared error {rmse:.4g}, {inside} of 7 inside their "
+        "intervals" in said
+    )
 
 
 SELECTED = ("--predict-with", "selected")
@@ -93,8 +104,12 @@ def test_what_predicts_and_columns_that_do_not(model: Path) -> None:
     for kind, told in (("average", "an average of compatible subsets"), ("everything", "all")):
         saved.set_params(predict_with=kind)
         assert set(saved.columns_to_predict) > {"x0", "x1"}
-        assert "use --predict-with selected" in refused(model, DALE[["x0", "x1"]], "--predict-with", kind)
-        written, said, _ = predicted(model, DALE[list(saved.columns_to_predict)], "--predict-with", kind)
+        assert "use --predict-with selected" in refused(
+            model, DALE[["x0", "x1"]], "--predict-with", kind
+        )
+        written, said, _ = predicted(
+            model, DALE[list(saved.columns_to_predict)], "--predict-with", kind
+        )
         np.testing.assert_array_equal(written["prediction"], saved.predict(DALE))
         assert f"What predicts: {told}" in said
 
@@ -104,12 +119,15 @@ def test_environments_of_the_fit_have_their_intercepts(tmp_path: Path) -> None:
     shifted = TABLE.assign(y=TABLE["y"] + 3.0 * TABLE["site"], site=TABLE["site"].map("0{}".format))
     model = fit(tmp_path, shifted)
     rows = DALE.assign(site=["00", "01", "02", "03", "04", None, "00"])
-    own, of = ("--predict-with", "everything"), ("--environment", "site")
+    own = ("--predict-with", "everything")
+    of = ("--environment", "site")
     plain, _, _ = predicted(model, rows, *own)
     written, _, warned = predicted(model, rows, *own, *of)
     saved = invariance.load(model).set_params(predict_with="everything")
     np.testing.assert_array_equal(plain["prediction"], saved.predict(rows))
-    np.testing.assert_array_equal(written["prediction"], saved.predict(rows, environments=rows["site"]))
+    np.testing.assert_array_equal(
+        written["prediction"], saved.predict(rows, environments=rows["site"])
+    )
     added = written["prediction"] - plain["prediction"]
     own_intercepts = saved.predictor_.effects[:, 0]
     np.testing.assert_allclose(added, [*own_intercepts, 0.0, 0.0, own_intercepts[0]], atol=1e-12)
@@ -123,15 +141,21 @@ def test_rows_with_missing_values(model: Path) -> None:
     gaps = DALE.assign(x2=None, y=1.0)
     gaps.loc[[1, 4], "x1"] = gaps.loc[4, "x0"] = np.nan
     message = refused(model, gaps, *SELECTED)
-    assert "'x1' (2 rows), 'x0' (1 row), in rows 2, 5 below the header: use --missing empty" in message
+    assert (
+        "'x1' (2 rows), 'x0' (1 row), in rows 2, 5 below the header: use --missing empty" in message
+    )
     written, said, _ = predicted(model, gaps, "--missing", "empty", *SELECTED)
     for told in ("y for 5 rows of new.csv", "rows 2, 5 below the header", "known in 5 of them"):
         assert told in said
     whole = [0, 2, 3, 5, 6]
     saved = invariance.load(model).set_params(predict_with="selected")
-    np.testing.assert_array_equal(written["prediction"].iloc[whole], saved.predict(DALE.iloc[whole]))
+    np.testing.assert_array_equal(
+        written["prediction"].iloc[whole], saved.predict(DALE.iloc[whole])
+    )
     assert written.loc[[1, 4], ["prediction", "lower", "upper"]].isna().all(axis=None)
-    assert "no row can be predicted" in refused(model, gaps.assign(x0=None), "--missing", "empty", *SELECTED)
+    assert "no row can be predicted" in refused(
+        model, gaps.assign(x0=None), "--missing", "empty", *SELECTED
+    )
 
 
 def test_rows_far_away_names_that_are_taken_and_positions_in_parquet(model: Path) -> None:
@@ -146,18 +170,34 @@ def test_rows_far_away_names_that_are_taken_and_positions_in_parquet(model: Path
     gaps.iloc[2, 0] = np.nan
     gaps.to_parquet(model.parent / "new.parquet")
     out = model.parent / "out.csv"
-    run("predict", model, model.parent / "new.parquet", "--out", out, "--missing", "empty", *SELECTED)
+    run(
+        "predict",
+        model,
+        model.parent / "new.parquet",
+        "--out",
+        out,
+        "--missing",
+        "empty",
+        *SELECTED,
+    )
     assert np.flatnonzero(pd.read_csv(out)["prediction"].isna()).tolist() == [2]
 
 
 def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
-    assert re.search("lacks 'x1'.* it has 'x0', 'x2': use --exclude x1", refused(model, DALE[["x0", "x2"]]))
+    assert re.search(
+        "lacks 'x1'.* it has 'x0', 'x2': use --exclude x1", refused(model, DALE[["x0", "x2"]])
+    )
     assert "no rows" in refused(model, DALE[:0])
     assert "'x1'" in refused(model, DALE.astype(object).assign(x1=["a"] * 7))
     assert "coverage" in refused(model, DALE, "--coverage", 90)
-    assert "use no --environment" in refused(model, DALE.assign(site=0), *SELECTED, "--environment", "site")
-    assert "no column 'site'" in refused(model, DALE, "--predict-with", "everything", "--environment", "site")
-    new, out = model.parent / "new.csv", tmp_path / "d.csv"
+    assert "use no --environment" in refused(
+        model, DALE.assign(site=0), *SELECTED, "--environment", "site"
+    )
+    assert "no column 'site'" in refused(
+        model, DALE, "--predict-with", "everything", "--environment", "site"
+    )
+    new = model.parent / "new.csv"
+    out = tmp_path / "d.csv"
     assert "is not a saved model" in fails("predict", new, new, "--out", out)
     assert "named twice" in fails("predict", model, new, "--out", new)
     for several in (model.parent, model.parent / "*.csv"):
@@ -195,10 +235,15 @@ def test_probabilities(outcome: np.ndarray, named: str, tmp_path: Path) -> None:
     expected = invariance.load(model).predict(frame[list("abcd")])
     assert list(written)[-2:] == ["prediction", f"probability_{named}"]
     np.testing.assert_array_equal(written[f"probability_{named}"], expected)
-    np.testing.assert_array_equal(written["prediction"], np.where(expected > 0.5, *np.unique(outcome)[::-1]))
+    np.testing.assert_array_equal(
+        written["prediction"], np.where(expected > 0.5, *np.unique(outcome)[::-1])
+    )
     assert f"known in 400 of them: on average {Y.mean():.3g} where {expected.mean():.3g}" in said
     assert "calibration slope" in said
-    assert f"Brier score {brier_score_loss(Y, expected):.3g}, AUC {roc_auc_score(Y, expected):.3g}." in said
+    assert (
+        f"Brier score {brier_score_loss(Y, expected):.3g}, AUC {roc_auc_score(Y, expected):.3g}."
+        in said
+    )
 
     frame["died"] = frame["died"].astype(object).where(SITE == 0, None)
     frame.loc[:1, "died"] = "maybe"
@@ -239,19 +284,30 @@ def test_rates_and_counts(tmp_path: Path) -> None:
 
 def test_times(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
-    frame = patients().assign(weeks=rng.exponential(np.exp(0.8 * X[:, 0] - 0.8 * X[:, 1])) + 1e-3, ended=Y)
+    frame = patients().assign(
+        weeks=rng.exponential(np.exp(0.8 * X[:, 0] - 0.8 * X[:, 1])) + 1e-3, ended=Y
+    )
     model = fit(tmp_path, frame, "weeks", "--event", "ended")
     written, said, _ = predicted(model, frame)
     data = invariance.MultiEnvironmentData.from_table(frame, "weeks", "site", event="ended")
-    np.testing.assert_allclose(written["prediction"], invariance.BIP().fit(data).predict(frame), rtol=1e-12)
-    np.testing.assert_array_equal(written["prediction"], invariance.BIPSurvival().fit(data).predict(frame))
+    np.testing.assert_allclose(
+        written["prediction"], invariance.BIP().fit(data).predict(frame), rtol=1e-12
+    )
+    np.testing.assert_array_equal(
+        written["prediction"], invariance.BIPSurvival().fit(data).predict(frame)
+    )
     assert "the median time." in said
-    saved, end = invariance.load(model), frame["weeks"].max()
+    saved = invariance.load(model)
+    end = frame["weeks"].max()
     far = frame.assign(a=np.where(frame.index == 7, 50.0, frame["a"]))
     written, _, warned = predicted(model, far, "--at", "0.5,1", "--restricted-mean", "1.5")
     assert list(written)[-4:] == ["prediction", "survival_0.5", "survival_1", "restricted_mean_1.5"]
-    np.testing.assert_array_equal(written[["survival_0.5", "survival_1"]], saved.predict_survival(far, [0.5, 1.0]))
-    np.testing.assert_array_equal(written["restricted_mean_1.5"], saved.predict_restricted_mean(far, 1.5))
+    np.testing.assert_array_equal(
+        written[["survival_0.5", "survival_1"]], saved.predict_survival(far, [0.5, 1.0])
+    )
+    np.testing.assert_array_equal(
+        written["restricted_mean_1.5"], saved.predict_restricted_mean(far, 1.5)
+    )
     assert np.isinf(written["prediction"][7])
     assert f"by {end}, the longest time seen" in warned
     for option in ("--at", "--restricted-mean"):

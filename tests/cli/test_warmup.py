@@ -30,7 +30,10 @@ def test_warmup_runs_kinds_of_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("invariance._tools.parallel.run_tasks", give_out)
     for options in ([], ["--all"]):
-        assert f"{len(_USUAL | (_OTHERS if options else {}))} kinds of fits" in run("warmup", *options).stdout
+        assert (
+            f"{len(_USUAL | (_OTHERS if options else {}))} kinds of fits"
+            in run("warmup", *options).stdout
+        )
     assert asked == [[*_USUAL], [*_USUAL, *_OTHERS]]
     monkeypatch.setattr("invariance._tools.parallel.run_tasks", lose)
     assert "NUMBA_CACHE_DIR" in fails("warmup")

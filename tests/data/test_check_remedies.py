@@ -1,4 +1,5 @@
-"""All that is planted is found, each of its remedies mends it, and the settings are tried before they are told."""
+"""All that is planted is found, each of its remedies mends it, and the settings are tried before
+they are told."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_everything_is_found_and_nothing_else(found: DataCheck) -> None:
 def test_environments_and_rows_are_named(found: DataCheck, table: pd.DataFrame) -> None:
     by_name = {(each.column, each.code): each for each in found.findings}
     chol, dose, months = (
-        by_name[pair] for pair in (("chol", "one_value"), ("dose", "one_value"), ("months", "far_values"))
+        by_name[pair]
+        for pair in (("chol", "one_value"), ("dose", "one_value"), ("months", "far_values"))
     )
     assert (chol.environments, chol.rows) == (("bath",), (table["chol"] == 0).sum())
     assert (dose.environments, dose.rows) == (("cork",), (table["site"] == "cork").sum())
@@ -57,7 +59,9 @@ def with_remedy(found: DataCheck, finding: Finding, remedy: Remedy) -> dict[str,
     """The settings without what they say of the column, but with the remedy"""
     settings = dict(found.settings)
     settings["exclude"] = [name for name in settings["exclude"] if name != finding.column]
-    settings["na"] = {name: codes for name, codes in settings["na"].items() if name != finding.column}
+    settings["na"] = {
+        name: codes for name, codes in settings["na"].items() if name != finding.column
+    }
     for name, value in remedy.settings:
         known = settings.get(name)
         settings[name] = {**known, **value} if isinstance(value, dict) else value
@@ -73,7 +77,9 @@ def read(table: Any, settings: Mapping[str, Any]) -> MultiEnvironmentData:
 
 
 @pytest.mark.parametrize(("column", "code"), list(PLANTED))
-def test_each_remedy_mends_it(found: DataCheck, table: pd.DataFrame, column: str | None, code: str) -> None:
+def test_each_remedy_mends_it(
+    found: DataCheck, table: pd.DataFrame, column: str | None, code: str
+) -> None:
     (finding,) = (each for each in found.findings if (each.column, each.code) == (column, code))
     for remedy in finding.remedies:
         settings = with_remedy(found, finding, remedy)
@@ -83,7 +89,9 @@ def test_each_remedy_mends_it(found: DataCheck, table: pd.DataFrame, column: str
         left = table[~table["site"].isin(settings.get("drop_environments", []))]
         said = ("features", "exclude", "categorical", "numeric", "na")
         columns = Columns(**{name: settings[name] for name in said if name in settings})
-        again = {(each.column, each.code) for each in check(left, "y", "site", columns=columns).findings}
+        again = {
+            (each.column, each.code) for each in check(left, "y", "site", columns=columns).findings
+        }
         # Only missing values are still missing.
         assert (column, code) not in again or code == "missing"
 
@@ -91,12 +99,18 @@ def test_each_remedy_mends_it(found: DataCheck, table: pd.DataFrame, column: str
 def test_questions_are_not_in_the_settings(found: DataCheck) -> None:
     asked = {each.column for each in found.findings if each.asks}
     assert asked == {"glucose", "grade", "mark", "dose"}
-    named = {*found.settings["exclude"], *found.settings["na"], *found.settings.get("categorical", ())}
+    named = {
+        *found.settings["exclude"],
+        *found.settings["na"],
+        *found.settings.get("categorical", ()),
+    }
     assert not asked & named
     assert "drop_environments" not in found.settings
 
 
-def test_the_settings_are_read_from_every_kind_of_table(found: DataCheck, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_the_settings_are_read_from_every_kind_of_table(
+    found: DataCheck, table: pd.DataFrame, tmp_path: Path
+) -> None:
     data = read(table, found.settings)
     BIP(progress=False).fit(data)
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -108,7 +122,9 @@ def test_the_settings_are_read_from_every_kind_of_table(found: DataCheck, table:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             also = check(other, "y", "site")
-        assert [(each.column, each.code, each.what) for each in also.findings if each.code != "words"] == [
+        assert [
+            (each.column, each.code, each.what) for each in also.findings if each.code != "words"
+        ] == [
             (each.column, each.code, each.what) for each in found.findings if each.code != "words"
         ]
         np.testing.assert_array_equal(read(other, also.settings).X, data.X)
@@ -124,7 +140,12 @@ def test_codes_of_the_user_are_kept_and_looked_at(table: pd.DataFrame) -> None:
     assert "one_value" not in codes
     assert "far_values" in codes
     assert found.missing_by_environment().loc["chol", "bath"] == 60
-    kept = check(table[table["site"] != "bath"], "y", "site", columns=Columns(na={"chol": [0], "age": [77.7]}))
+    kept = check(
+        table[table["site"] != "bath"],
+        "y",
+        "site",
+        columns=Columns(na={"chol": [0], "age": [77.7]}),
+    )
     assert list(map(float, kept.settings["na"]["chol"])) == [0.0, 9999.0]
     assert kept.settings["na"]["age"] == ("77.7",)
     assert next(each for each in kept.columns if each.name == "chol").missing == 0
@@ -136,10 +157,19 @@ def test_a_code_is_a_number_however_it_is_written() -> None:
     rng = np.random.default_rng(0)
     cells = [f"{value:.1f}" for value in rng.normal(5, 1, 60)]
     cells[:3] = ["0.0", "0", "?"]
-    table = pd.DataFrame({"site": ["a", "b", "c"] * 20, "x": cells, "z": rng.normal(size=60), "y": rng.normal(size=60)})
+    table = pd.DataFrame(
+        {
+            "site": ["a", "b", "c"] * 20,
+            "x": cells,
+            "z": rng.normal(size=60),
+            "y": rng.normal(size=60),
+        }
+    )
     data = read(table, {"na": {"x": [0, "?"]}, "missing": "drop"})
     assert data.n_rows == 57
-    truths = pd.DataFrame({"site": ["a", "b"] * 30, "x": [True, False, True] * 20, "y": rng.normal(size=60)})
+    truths = pd.DataFrame(
+        {"site": ["a", "b"] * 30, "x": [True, False, True] * 20, "y": rng.normal(size=60)}
+    )
     assert read(truths, {"na": {"x": [1]}}).n_rows == 60  # a truth value is no number
 
 
@@ -148,7 +178,11 @@ def test_a_code_is_a_number_however_it_is_written() -> None:
 
 def small(n: int = 90, **columns: Any) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    frame = {"site": np.resize(["a", "b", "c"], n), "x": rng.normal(size=n), "y": rng.normal(size=n)}
+    frame = {
+        "site": np.resize(["a", "b", "c"], n),
+        "x": rng.normal(size=n),
+        "y": rng.normal(size=n),
+    }
     return pd.DataFrame({**frame, **columns})
 
 
@@ -225,7 +259,9 @@ def test_a_file_is_tried_as_it_is_read(tmp_path: Path) -> None:
 def test_a_word_that_may_be_a_level_keeps_its_rows(tmp_path: Path) -> None:
     """'None' is read as missing, as pandas does; of pupils that react it is a level."""
     rng = np.random.default_rng(0)
-    table = small(300, pupil=rng.choice(["Both", "One", "None"], 300), side=rng.choice(["l", "r", ""], 300))
+    table = small(
+        300, pupil=rng.choice(["Both", "One", "None"], 300), side=rng.choice(["l", "r", ""], 300)
+    )
     table.to_csv(tmp_path / "t.csv", index=False)
     found = check(tmp_path / "t.csv", "y", "site")
     pupil, side = (each for each in found.findings if each.code == "missing")
@@ -240,7 +276,10 @@ def test_a_word_that_may_be_a_level_keeps_its_rows(tmp_path: Path) -> None:
 
 
 def test_ranges_among_numbers_are_levels() -> None:
-    table = small(motor=np.resize(["1/2", "3", "4", "5/6"], 90), lab=np.resize(["1.5", "2.5", "n.d.", "3.5"], 90))
+    table = small(
+        motor=np.resize(["1/2", "3", "4", "5/6"], 90),
+        lab=np.resize(["1.5", "2.5", "n.d.", "3.5"], 90),
+    )
     motor, lab = (each for each in check(table, "y", "site").findings if each.code == "words")
     assert dict(motor.remedies[0].settings) == {"categorical": ["motor"]}
     assert dict(lab.remedies[0].settings) == {"na": {"lab": ["n.d."]}}
@@ -258,7 +297,9 @@ def test_a_column_is_called_self(tmp_path: Path) -> None:
 
 def test_the_same_said_of_many_columns_stands_in_one_line() -> None:
     rng = np.random.default_rng(0)
-    words = {f"x{j}": np.where(rng.random(90) < 0.1, "?", rng.normal(size=90).round(2)) for j in range(5)}
+    words = {
+        f"x{j}": np.where(rng.random(90) < 0.1, "?", rng.normal(size=90).round(2)) for j in range(5)
+    }
     found = check(small(**words), "y", "site")
     assert len(found.findings) == 5
     text = str(found)

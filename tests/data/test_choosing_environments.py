@@ -18,9 +18,13 @@ def table(sizes: dict[str, int] | None = None) -> pd.DataFrame:
     n = len(site)
     # "only" varies in the east alone, "level" has one level more there.
     only = np.where(site == "east", rng.normal(size=n), 4.0)
-    level = np.where((site == "east") & (np.arange(n) % 2 == 0), "c", np.where(np.arange(n) % 3 == 0, "a", "b"))
+    level = np.where(
+        (site == "east") & (np.arange(n) % 2 == 0), "c", np.where(np.arange(n) % 3 == 0, "a", "b")
+    )
     a = rng.normal(1e4, 1.0, n)
-    return pd.DataFrame({"a": a, "only": only, "level": level, "y": a + rng.normal(size=n), "site": site})
+    return pd.DataFrame(
+        {"a": a, "only": only, "level": level, "y": a + rng.normal(size=n), "site": site}
+    )
 
 
 def read(given: pd.DataFrame, **choice) -> MultiEnvironmentData:
@@ -28,7 +32,11 @@ def read(given: pd.DataFrame, **choice) -> MultiEnvironmentData:
 
 
 def same(a: Moments, b: Moments) -> None:
-    assert (a.columns, a.environments, a.feature_names) == (b.columns, b.environments, b.feature_names)
+    assert (a.columns, a.environments, a.feature_names) == (
+        b.columns,
+        b.environments,
+        b.feature_names,
+    )
     np.testing.assert_array_equal(a.counts, b.counts)
     np.testing.assert_allclose(a.means, b.means, rtol=1e-12)
     np.testing.assert_allclose(a.scatter, b.scatter, rtol=1e-9, atol=1e-9)
@@ -56,7 +64,11 @@ def test_chosen_moments_are_those_of_the_chosen_rows() -> None:
 
 def test_environments_that_are_not_there() -> None:
     data = read(table(), drop_environments=["tiny"])
-    wrong = {"did you mean 'north'": ["nort"], "'north' is a single label": "north", "no environment is named": []}
+    wrong = {
+        "did you mean 'north'": ["nort"],
+        "'north' is a single label": "north",
+        "no environment is named": [],
+    }
     for source in (data, Moments.from_data(data)):
         for phrase, labels in wrong.items():
             with pytest.raises(DataError, match=phrase):
@@ -69,7 +81,11 @@ def test_environments_that_are_not_there() -> None:
 
 def test_what_an_outcome_is_does_not_change_with_the_rows_that_are_chosen() -> None:
     counts = [0, 1, 1, 2, 2, 2, 3, 9] * 10
-    data = read(pd.DataFrame({"y": counts + [1, 2, 3, 4] * 10, "a": range(120), "site": ["x"] * 80 + ["y"] * 40}))
+    data = read(
+        pd.DataFrame(
+            {"y": counts + [1, 2, 3, 4] * 10, "a": range(120), "site": ["x"] * 80 + ["y"] * 40}
+        )
+    )
     alone = data.choosing(["y"])
     assert (data.outcome_kind.kind, alone.outcome_kind.kind) == ("count", "count")
     assert read(alone.to_frame().assign(site=["y", "z"] * 20)).outcome_kind.kind == "number"
@@ -78,8 +94,12 @@ def test_what_an_outcome_is_does_not_change_with_the_rows_that_are_chosen() -> N
 def test_small_environments_are_not_to_be_left_out_where_too_few_are_large() -> None:
     rng = np.random.default_rng(0)
     for sites in (np.arange(24) // 2, np.maximum(np.arange(24) - 20, 0)):
-        data = MultiEnvironmentData.from_arrays(rng.normal(size=(24, 2)), rng.normal(size=24), sites.tolist())
-        with pytest.raises(DataError, match="Each needs 3 rows: merge them, or choose another column") as caught:
+        data = MultiEnvironmentData.from_arrays(
+            rng.normal(size=(24, 2)), rng.normal(size=24), sites.tolist()
+        )
+        with pytest.raises(
+            DataError, match="Each needs 3 rows: merge them, or choose another column"
+        ) as caught:
             LinearGaussian().bind(data)
         assert "min_rows" not in str(caught.value)
 
@@ -88,7 +108,9 @@ def test_one_environment_against_the_rest() -> None:
     data = read(table(), drop_environments=["tiny"])
     two = against_the_rest(Moments.from_data(data), 1)
     rest = np.where(data.environment_index == 1, "south", "rest")
-    merged = MultiEnvironmentData.from_arrays(data.X, data.y, rest.tolist(), feature_names=list(data.features.columns))
+    merged = MultiEnvironmentData.from_arrays(
+        data.X, data.y, rest.tolist(), feature_names=list(data.features.columns)
+    )
     wanted = Moments.from_data(merged)
     np.testing.assert_allclose(two.scatter, wanted.scatter[[1, 0, 2]], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(two.means, wanted.means[[1, 0]], rtol=1e-12)
@@ -112,7 +134,10 @@ def test_environments_are_left_out_as_a_table_is_read() -> None:
 def test_small_environments_are_left_out() -> None:
     data = read(table(), min_rows=13)
     assert data.environments == ("north", "south")
-    assert data.losses[0] == "left out environments with fewer than 13 rows: 'east' (12 rows), 'tiny' (2 rows)."
+    assert (
+        data.losses[0]
+        == "left out environments with fewer than 13 rows: 'east' (12 rows), 'tiny' (2 rows)."
+    )
     assert read(table(), min_rows=12).environments == ("north", "south", "east")
     with pytest.raises(DataError, match="min_rows=99 is more than the 20 of any"):
         read(table(), min_rows=99)
@@ -136,8 +161,15 @@ def test_environments_become_one() -> None:
     data = read(table(), merge_environments={"small": ["east", "tiny"]})
     assert data.environments == ("north", "south", "small")
     assert data.counts.tolist() == [20, 15, 14]
-    assert data.losses == ("merged 'east' (12 rows), 'tiny' (2 rows) into one environment, 'small'.",)
-    kept = read(table(), merge_environments={"east": ["east", "tiny"]}, drop_environments=["south"], min_rows=14)
+    assert data.losses == (
+        "merged 'east' (12 rows), 'tiny' (2 rows) into one environment, 'small'.",
+    )
+    kept = read(
+        table(),
+        merge_environments={"east": ["east", "tiny"]},
+        drop_environments=["south"],
+        min_rows=14,
+    )
     assert kept.environments == ("north", "east")
     assert len(kept.losses) == 2
     merged = read(table().replace({"site": {"tiny": "small", "east": "small"}}))
@@ -153,10 +185,22 @@ def test_environments_become_one() -> None:
         ({"drop_environments": ["tiny", "south", "east"]}, "one environment is left, 'north'"),
         ({"min_rows": -1}, "min_rows=-1"),
         ({"merge_environments": ["east", "tiny"]}, "merge_environments"),
-        ({"merge_environments": {"small": "tiny"}}, "'small' needs a list of two labels or more, not 'tiny'"),
-        ({"merge_environments": {"north": ["tiny", "east"]}}, "cannot merge into 'north', which is another"),
-        ({"merge_environments": {"s": ["tiny", "east"]}, "drop_environments": ["tiny"]}, "'tiny' is to be .* twice"),
-        ({"merge_environments": {"p": ["tiny", "east"], "q": ["south", "east"]}}, "'east' is to be .* twice"),
+        (
+            {"merge_environments": {"small": "tiny"}},
+            "'small' needs a list of two labels or more, not 'tiny'",
+        ),
+        (
+            {"merge_environments": {"north": ["tiny", "east"]}},
+            "cannot merge into 'north', which is another",
+        ),
+        (
+            {"merge_environments": {"s": ["tiny", "east"]}, "drop_environments": ["tiny"]},
+            "'tiny' is to be .* twice",
+        ),
+        (
+            {"merge_environments": {"p": ["tiny", "east"], "q": ["south", "east"]}},
+            "'east' is to be .* twice",
+        ),
     ],
 )
 def test_choices_that_cannot_be_made(choice: dict, message: str) -> None:
@@ -170,4 +214,8 @@ def test_rows_without_a_label_stay_what_they_are() -> None:
     with pytest.raises(DataError, match="has no label in 1 row"):
         read(holes, drop_environments=["tiny"])
     with pytest.warns(UserWarning, match="1 without an environment label"):
-        assert read(holes, drop_environments=["tiny"], missing="drop").counts.tolist() == [19, 15, 12]
+        assert read(holes, drop_environments=["tiny"], missing="drop").counts.tolist() == [
+            19,
+            15,
+            12,
+        ]

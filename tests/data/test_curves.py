@@ -37,7 +37,9 @@ def table() -> pd.DataFrame:
 
 def data(**how: Any) -> MultiEnvironmentData:
     with pytest.warns(UserWarning, match="constant over all rows: 'flat'"):
-        return MultiEnvironmentData.from_table(table(), "y", "site", groups={"hands": ["left", "right"]}, **how)
+        return MultiEnvironmentData.from_table(
+            table(), "y", "site", groups={"hands": ["left", "right"]}, **how
+        )
 
 
 def test_numbers_with_many_values_become_curves_and_all_else_stays() -> None:
@@ -45,10 +47,19 @@ def test_numbers_with_many_values_become_curves_and_all_else_stays() -> None:
     curved = with_curves(before, 5)
     assert curved.feature_names == before.feature_names
     widths = dict(zip(curved.feature_names, curved.features.widths.tolist(), strict=True))
-    assert widths == {"age": 4, "few": 1, "enough": 4, "mostly_zero": 1, "tied": 2, "sex": 1, "hands": 2}
+    assert widths == {
+        "age": 4,
+        "few": 1,
+        "enough": 4,
+        "mostly_zero": 1,
+        "tied": 2,
+        "sex": 1,
+        "hands": 2,
+    }
     assert curved.features.columns[:4] == ("age", "age~2", "age~3", "age~4")
     for name in before.features.columns:
-        new, old = curved.features.columns.index(name), before.features.columns.index(name)
+        new = curved.features.columns.index(name)
+        old = before.features.columns.index(name)
         np.testing.assert_array_equal(curved.X[:, new], before.X[:, old])
     assert curved.X.flags.c_contiguous
     np.testing.assert_array_equal(curved.y, before.y)
@@ -57,7 +68,8 @@ def test_numbers_with_many_values_become_curves_and_all_else_stays() -> None:
 
 def test_arrays_and_groups_without_a_table() -> None:
     rng = np.random.default_rng(0)
-    X, environment = rng.normal(size=(60, 3)), np.repeat(range(2), 30)
+    X = rng.normal(size=(60, 3))
+    environment = np.repeat(range(2), 30)
     plain = MultiEnvironmentData.from_arrays(X, rng.normal(size=60), environment)
     curved = with_curves(plain, 4)
     assert curved.features.widths.tolist() == [3, 3, 3]
@@ -67,26 +79,37 @@ def test_arrays_and_groups_without_a_table() -> None:
 
 
 def test_splines_of_the_user_stay() -> None:
-    before = MultiEnvironmentData.from_table(table().drop(columns="flat"), "y", "site", groups=[spline("age", 7)])
-    assert dict(zip(before.feature_names, with_curves(before, 4).features.widths, strict=True))["age"] == 6
+    before = MultiEnvironmentData.from_table(
+        table().drop(columns="flat"), "y", "site", groups=[spline("age", 7)]
+    )
+    assert (
+        dict(zip(before.feature_names, with_curves(before, 4).features.widths, strict=True))["age"]
+        == 6
+    )
 
 
 @pytest.mark.parametrize("knots", [3, 4, 7])
 @pytest.mark.parametrize("scale", [1.0, 1e90])
 def test_the_columns_span_all_natural_cubic_splines(knots: int, scale: float) -> None:
-    """Any natural spline with these knots is an intercept and a combination of them, also beyond the outer knots."""
+    """Any natural spline with these knots is an intercept and a combination of them, also beyond
+    the outer knots."""
     rng = np.random.default_rng(knots)
     places = np.sort(rng.normal(size=knots))
     target = CubicSpline(places, rng.normal(size=knots), bc_type="natural")
     x = np.linspace(places[0], places[-1], 200)
-    outside = np.concatenate([places[0] - np.linspace(0.1, 2, 20), places[-1] + np.linspace(0.1, 2, 20)])
+    outside = np.concatenate(
+        [places[0] - np.linspace(0.1, 2, 20), places[-1] + np.linspace(0.1, 2, 20)]
+    )
     lines = np.where(
         outside < places[0],
         target(places[0]) + target(places[0], 1) * (outside - places[0]),
         target(places[-1]) + target(places[-1], 1) * (outside - places[-1]),
     )
-    values, wanted = np.concatenate([x, outside]), np.concatenate([target(x), lines])
+    values = np.concatenate([x, outside])
+    wanted = np.concatenate([target(x), lines])
     columns = SplineBasis("x", tuple(scale * places)).encode(scale * values) / scale
     assert columns.shape[1] == knots - 1
     design = np.column_stack([np.ones(len(values)), columns])
-    np.testing.assert_allclose(design @ np.linalg.lstsq(design, wanted, rcond=None)[0], wanted, atol=1e-7)
+    np.testing.assert_allclose(
+        design @ np.linalg.lstsq(design, wanted, rcond=None)[0], wanted, atol=1e-7
+    )

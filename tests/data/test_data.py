@@ -32,7 +32,13 @@ def same(left: MultiEnvironmentData, right: MultiEnvironmentData) -> None:
     np.testing.assert_array_equal(left.X, right.X)
     np.testing.assert_array_equal(left.y, right.y)
     np.testing.assert_array_equal(left.environment_index, right.environment_index)
-    for name in ("feature_names", "environments", "outcome_name", "environment_name", "dropped_rows"):
+    for name in (
+        "feature_names",
+        "environments",
+        "outcome_name",
+        "environment_name",
+        "dropped_rows",
+    ):
         assert getattr(left, name) == getattr(right, name), name
 
 
@@ -54,14 +60,17 @@ def test_pandas_keeps_names_labels_and_order() -> None:
     assert data.environment_index.dtype == np.intp
     same(pickle.loads(pickle.dumps(data)), data)
     assert repr(data) == (
-        "MultiEnvironmentData(12 rows, 2 features, outcome 'y', environments 'b' (4 rows), 'a' (5 rows), 'c' (3 rows))"
+        "MultiEnvironmentData(12 rows, 2 features, outcome 'y', environments 'b' (4 rows), 'a' (5 "
+        "rows), 'c' (3 rows))"
     )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".CSV"])
 def test_files_equal_the_frame(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"table{suffix}"
-    frame = FRAME.assign(flag=[True, False] * 6, n=np.arange(12, dtype=np.int16))[["flag", "u", "site", "n", "y", "w"]]
+    frame = FRAME.assign(flag=[True, False] * 6, n=np.arange(12, dtype=np.int16))[
+        ["flag", "u", "site", "n", "y", "w"]
+    ]
     if suffix == ".parquet":
         frame.to_parquet(path)
     else:
@@ -74,7 +83,19 @@ def test_files_equal_the_frame(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["int8", "uint16", "int64", "float16", "float32", "Int32", "UInt8", "Float64", "boolean", "int8[pyarrow]"]
+    "dtype",
+    [
+        "int8",
+        "uint16",
+        "int64",
+        "float16",
+        "float32",
+        "Int32",
+        "UInt8",
+        "Float64",
+        "boolean",
+        "int8[pyarrow]",
+    ],
 )
 def test_numeric_dtypes(dtype: str) -> None:
     column = pd.Series([0, 1, 1] * 4).astype(dtype)
@@ -117,7 +138,9 @@ def test_arrays() -> None:
     assert data.environments == ("b", "a", "c")
     assert data.y.shape == (12,)
     assert data.truth is None
-    assert from_arrays(X, Y, LABELS, feature_names=list("pqr"), outcome_name="z").outcome_name == "z"
+    assert (
+        from_arrays(X, Y, LABELS, feature_names=list("pqr"), outcome_name="z").outcome_name == "z"
+    )
     assert from_arrays(np.asfortranarray(X), Y, LABELS).X.flags.c_contiguous
 
 
@@ -187,7 +210,8 @@ def test_largest_size(counts: list[int], widths: Any, expected: int) -> None:
     assert largest_size(counts, widths) == expected
 
 
-# ---------------------------------------------------------------- no column is lost to a name, no labels look alike
+# ---------------------------------------------------------------- no column is lost to a name, no
+# labels look alike
 
 SMALL_X = np.column_stack([np.arange(6.0), [2.0, 7, 1, 8, 2, 8]])
 SMALL_Y = np.array([0.5, 1, 4, 2, 3, 9])
@@ -197,13 +221,19 @@ SMALL_Y = np.array([0.5, 1, 4, 2, 3, 9])
     ("features", "outcome", "columns"),
     [
         (["x", "environment"], "y", ["x", "environment", "y", "environment_"]),
-        (["environment_", "environment"], "y", ["environment_", "environment", "y", "environment__"]),
+        (
+            ["environment_", "environment"],
+            "y",
+            ["environment_", "environment", "y", "environment__"],
+        ),
         (["x", "y"], "y", ["x", "y", "y_", "environment"]),
         (["x", "z"], "environment", ["x", "z", "environment", "environment_"]),
     ],
 )
 def test_a_table_keeps_every_column(features: list[str], outcome: str, columns: list[str]) -> None:
-    data = from_arrays(SMALL_X, SMALL_Y, list("aaabbb"), feature_names=features, outcome_name=outcome)
+    data = from_arrays(
+        SMALL_X, SMALL_Y, list("aaabbb"), feature_names=features, outcome_name=outcome
+    )
     table = data.to_frame()
     assert table.columns.tolist() == columns
     np.testing.assert_array_equal(table[columns[:2]], SMALL_X)

@@ -1,4 +1,5 @@
-"""Queries of real databases: the rows are streamed, and the moments are those of the same table in memory."""
+"""Queries of real databases: the rows are streamed, and the moments are those of the same table in
+memory."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def patients() -> pa.Table:
     rng = np.random.default_rng(0)
-    age, pulse = rng.normal(50, 9, N), rng.normal(70, 5, N)
+    age = rng.normal(50, 9, N)
+    pulse = rng.normal(70, 5, N)
     site = rng.choice(["north", "süd", "east"], N)
     return pa.table(
         {
@@ -59,7 +61,11 @@ def test_types_of_duckdb(patients: pa.Table) -> None:
     assert found.columns == ("age", "visits", "smoker", "ward=night", "blood pressure")
     assert found.maximum[:, 0].max() == pytest.approx(np.round(patients["age"].to_numpy(), 3).max())
     with pytest.raises(DataError, match=r"column 'visits' holds whole numbers beyond 2\*\*53"):
-        of(duck.sql('SELECT visits + 9007199254740993 AS visits, "blood pressure", site FROM patients'))
+        of(
+            duck.sql(
+                'SELECT visits + 9007199254740993 AS visits, "blood pressure", site FROM patients'
+            )
+        )
 
 
 # ---------------------------------------------------------------- PostgreSQL
@@ -90,7 +96,8 @@ def test_a_query_of_postgresql(cursor: Any, patients: pa.Table) -> None:
 
 
 def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:
-    """A numeric comes as text, of any number of digits: the message says what to do, and that works."""
+    """A numeric comes as text, of any number of digits: the message says what to do, and that
+    works."""
     query = 'SELECT round(age::numeric, 3) AS age, pulse, "blood pressure", site FROM patients'
     cursor.execute(query)
     with pytest.raises(DataError, match=r"column 'age' .*numeric=\['age'\]"):
@@ -99,7 +106,10 @@ def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:
     found = of(cursor.fetch_record_batch(), numeric=["age"])
     rounded = np.round(patients["age"].to_numpy(), 3)
     assert found.maximum[:, 0].max() == pytest.approx(rounded.max())
-    cursor.execute("SELECT date '2020-01-01' + visits::int AS seen, age, \"blood pressure\", site FROM patients")
+    cursor.execute(
+        "SELECT date '2020-01-01' + visits::int AS seen, age, \"blood pressure\", site FROM "
+        "patients"
+    )
     with pytest.raises(DataError, match=r"column 'seen' is not numeric"):
         of(cursor.fetch_record_batch())
 
@@ -117,8 +127,11 @@ def test_an_error_on_the_way_is_not_taken_for_the_end(cursor: Any) -> None:
 
 
 def test_the_page_about_databases(cursor: Any, server: str) -> None:
-    """What it shows of PostgreSQL, with the address of this server, and its columns under other names."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "database.md").read_text(encoding="utf-8")
+    """What it shows of PostgreSQL, with the address of this server, and its columns under other
+    names."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "database.md").read_text(
+        encoding="utf-8"
+    )
     (shown,) = (block for block in page.split("```")[1::2] if "adbc_driver_postgresql" in block)
     renamed = 'age, site AS hospital, "blood pressure" AS blood_pressure, 2014 + visits AS year'
     cursor.execute(f"CREATE TABLE renamed AS SELECT {renamed} FROM patients")

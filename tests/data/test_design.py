@@ -1,4 +1,5 @@
-"""Environments along a variable, in sequences and by several factors: how they are read, and what is refused."""
+"""Environments along a variable, in sequences and by several factors: how they are read, and what
+is refused."""
 
 from typing import Any
 
@@ -7,14 +8,27 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from invariance import BIP, BIPClassifier, Columns, LinearGaussian, Moments, MultiEnvironmentData, along, sweep
+from invariance import (
+    BIP,
+    BIPClassifier,
+    Columns,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    along,
+    sweep,
+)
 from invariance.exceptions import DataError, DataWarning, InvarianceError
 
 
 def table(n: int = 120) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "year": 1980 + np.arange(n) // 10})
-    return frame.assign(y=frame["a"] + rng.normal(size=n), site=np.resize(["p", "q", "r"], n), town=np.arange(n) % 2)
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=n), "b": rng.normal(size=n), "year": 1980 + np.arange(n) // 10}
+    )
+    return frame.assign(
+        y=frame["a"] + rng.normal(size=n), site=np.resize(["p", "q", "r"], n), town=np.arange(n) % 2
+    )
 
 
 def read(environment, frame=None, **how) -> MultiEnvironmentData:
@@ -25,7 +39,13 @@ def read(environment, frame=None, **how) -> MultiEnvironmentData:
 def test_blocks_of_the_variable_are_the_environments_in_its_order():
     frame = table().sample(frac=1.0, random_state=1)
     data = read(along("year"), frame)
-    assert data.environments == ("1980 to 1981", "1982 to 1984", "1985 to 1986", "1987 to 1989", "1990 to 1991")
+    assert data.environments == (
+        "1980 to 1981",
+        "1982 to 1984",
+        "1985 to 1986",
+        "1987 to 1989",
+        "1990 to 1991",
+    )
     assert data.counts.tolist() == [20, 30, 20, 30, 20]
     np.testing.assert_array_equal(data.design.values, frame["year"])
     for label, (first, last) in zip(data.environments, [(1980, 1981), (1982, 1984)], strict=False):
@@ -50,17 +70,16 @@ def days(frame: pd.DataFrame) -> pd.Series:
 )
 def test_dates_are_read_as_they_come(as_column):
     frame = table()
-    expected, found = (
-        read(along("day"), frame.assign(day=days(frame))),
-        read(along("day"), frame.assign(day=as_column(frame))),
-    )
+    expected = read(along("day"), frame.assign(day=days(frame)))
+    found = read(along("day"), frame.assign(day=as_column(frame)))
     np.testing.assert_array_equal(found.design.values, expected.design.values)
     assert found.environments == expected.environments
     assert found.environments[0] == "2020-01-01 to 2020-01-24"
 
 
 def test_every_way_in_gives_the_same_design(tmp_path):
-    frame, environment = table(), ["town", along("year", ar=1, within="site")]
+    frame = table()
+    environment = ["town", along("year", ar=1, within="site")]
     frame = frame.drop_duplicates(["site", "year"])
     frame.to_csv(tmp_path / "table.csv", index=False)
     ways = [frame, pl.from_pandas(frame), tmp_path / "table.csv"]
@@ -81,7 +100,11 @@ def test_every_way_in_gives_the_same_design(tmp_path):
 
 def test_a_table_of_it_reads_as_it_was():
     frame = table().assign(day=days(table())).drop_duplicates(["site", "year"])
-    for environment in (along("day"), ["site", "town"], ["town", along("year", ar=1, within="site")]):
+    for environment in (
+        along("day"),
+        ["site", "town"],
+        ["town", along("year", ar=1, within="site")],
+    ):
         data = read(environment, frame)
         again = MultiEnvironmentData.from_table(data.to_frame(), "y", environment)
         assert again.environments == data.environments
@@ -98,7 +121,8 @@ def test_a_list_of_labels_stays_a_list_of_labels():
 
 def test_rows_without_a_value_are_left_out_with_the_design():
     frame = table()
-    frame.loc[3, "year"], frame.loc[4, "a"] = np.nan, np.nan
+    frame.loc[3, "year"] = np.nan
+    frame.loc[4, "a"] = np.nan
     with pytest.warns(UserWarning, match="dropped 2"):
         data = read(along("year"), frame, missing="drop")
     np.testing.assert_array_equal(data.design.values, frame["year"].drop([3, 4]))
@@ -118,26 +142,40 @@ def twice(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 REFUSED = {
-    "steady levels": (lambda f: read(["site", along("year", ar=1, within="site")], f), "pass for noise"),
+    "steady levels": (
+        lambda f: read(["site", along("year", ar=1, within="site")], f),
+        "pass for noise",
+    ),
     "missing": (
         lambda f: read(along("year"), f.assign(year=f["year"].where(f.index > 0))),
         "'year' is missing in 1 row",
     ),
     "words": (lambda f: read(along("site"), f), "neither numbers nor dates"),
-    "infinite": (lambda f: read(along("year"), f.assign(year=np.where(f.index, 1.0, np.inf))), "infinite"),
+    "infinite": (
+        lambda f: read(along("year"), f.assign(year=np.where(f.index, 1.0, np.inf))),
+        "infinite",
+    ),
     "few values": (lambda f: read(along("town"), f), "2 values"),
     "no column": (lambda f: read(along("Year"), f), "not in the table"),
     "same twice": (lambda f: read(["site", "site"], f), "both"),
     "two variables": (lambda f: read([along("year"), along("a")], f), "one variable"),
-    "twins": (lambda f: read(["site", "twin"], f.assign(twin=f["site"] + "!")), "'site' and 'twin' separate the same"),
+    "twins": (
+        lambda f: read(["site", "twin"], f.assign(twin=f["site"] + "!")),
+        "'site' and 'twin' separate the same",
+    ),
     "one level": (lambda f: read(["site", "one"], f.assign(one=1)), "one level"),
     "within alone": (lambda _: along("year", within="site"), "ar="),
     "ar": (lambda _: along("year", ar=-1), "ar=-1"),
     "no name": (lambda _: along(3), "name of a column"),
     "repeated": (lambda f: read(along("year", ar=1), f), "108 rows too many: name"),
-    "repeated in units": (lambda f: read(along("year", ar=1, within="site"), f), "one row of each site .* keep one"),
+    "repeated in units": (
+        lambda f: read(along("year", ar=1, within="site"), f),
+        "one row of each site .* keep one",
+    ),
     "repeated by weights": (
-        lambda f: BIP().fit(f[["a", "year"]].head(9), f["y"].head(9), along("year", ar=1), sample_weight=[2] * 9),
+        lambda f: BIP().fit(
+            f[["a", "year"]].head(9), f["y"].head(9), along("year", ar=1), sample_weight=[2] * 9
+        ),
         "weights 'sample_weight' repeat rows",
     ),
     "repeated by a column": (
@@ -146,7 +184,10 @@ REFUSED = {
     ),
     "repeated by rows": (
         lambda f: MultiEnvironmentData.from_arrays(
-            f[["a"]], f["y"], weights=[2] * 120, design=read(along("day", ar=1), f.assign(day=f.index)).design
+            f[["a"]],
+            f["y"],
+            weights=[2] * 120,
+            design=read(along("day", ar=1), f.assign(day=f.index)).design,
         ),
         "weights 'weights' repeat rows",
     ),
@@ -156,12 +197,24 @@ REFUSED = {
     "stream of factors": (lambda f: Moments.from_rows(f, "y", ["site", "town"]), "several factors"),
     "sweep": (lambda f: sweep(f, environments=along("year")), "along\\('year'\\)"),
     "sweep of data": (lambda f: sweep(read(["site", "town"], f)), "by site and by town"),
-    "classes": (lambda f: BIP().fit(twice(f)[["a", "b", "year"]], twice(f)["two"], along("year")), "periods"),
-    "classifier": (lambda f: BIPClassifier().fit(f[["b", "year"]], f["a"] > 0.0, along("year")), "Logistic"),
+    "classes": (
+        lambda f: BIP().fit(twice(f)[["a", "b", "year"]], twice(f)["two"], along("year")),
+        "periods",
+    ),
+    "classifier": (
+        lambda f: BIPClassifier().fit(f[["b", "year"]], f["a"] > 0.0, along("year")),
+        "Logistic",
+    ),
     "mean": (lambda f: BIP("linear_gaussian_mean").fit(read(along("year"), f)), "linear_gaussian"),
-    "Bayesian": (lambda f: BIP("bayesian_linear_gaussian").fit(read(["site", "town"], f)), "BayesianLinearGaussian"),
+    "Bayesian": (
+        lambda f: BIP("bayesian_linear_gaussian").fit(read(["site", "town"], f)),
+        "BayesianLinearGaussian",
+    ),
     "additive": (lambda f: BIP("additive").fit(read(along("year"), f)), "Additive"),
-    "on demand": (lambda f: BIP(LinearGaussian(second_moments="on demand")).fit(read(along("year"), f)), "one model"),
+    "on demand": (
+        lambda f: BIP(LinearGaussian(second_moments="on demand")).fit(read(along("year"), f)),
+        "one model",
+    ),
     "random": (lambda f: BIP(deviations="random").fit(read(along("year"), f)), "one column"),
     "no factor": (
         lambda f: BIP().fit(f[["a", "site"]], f["y"], ["site", "twon"]),
@@ -181,7 +234,9 @@ def test_what_cannot_be_done_is_refused(case):
 def follow(values: Any, sites: str) -> list[tuple[int, int]]:
     """Rows that are compared and those one step before them, in the order of the rows"""
     panel = table(len(sites)).assign(year=values, site=list(sites))
-    return sorted(map(tuple, read(along("year", ar=1, within="site"), panel).design.windows.tolist()))
+    return sorted(
+        map(tuple, read(along("year", ar=1, within="site"), panel).design.windows.tolist())
+    )
 
 
 def test_gaps_break_sequences_whichever_values_occur():
@@ -196,7 +251,9 @@ def test_gaps_break_sequences_whichever_values_occur():
     assert follow([1990.08, 1990.17, 1990.25, 1990.33, 1990.5], "ppppp") == [(1, 0), (2, 1), (3, 2)]
 
 
-@pytest.mark.parametrize(("freq", "step"), [("MS", 1), ("ME", 1), ("QS", 1), ("YS", 1), ("D", 1), ("2h", 1), ("QE", 1)])
+@pytest.mark.parametrize(
+    ("freq", "step"), [("MS", 1), ("ME", 1), ("QS", 1), ("YS", 1), ("D", 1), ("2h", 1), ("QE", 1)]
+)
 def test_months_quarters_and_years_are_steps_whatever_days_they_have(freq, step):
     dates = pd.date_range("1999-01-01", periods=60, freq=freq)
     gone = [0, *range(20, 24), 40]  # the row after a gap has none before it
@@ -204,7 +261,9 @@ def test_months_quarters_and_years_are_steps_whatever_days_they_have(freq, step)
     frame = table(60).assign(year=dates).iloc[kept]
     data = read(along("year", ar=step), frame)
     assert len(data.design.windows) == 54 - 3
-    assert sum("2 gaps of 'year' break sequences: 51 of 54 rows" in note for note in data.notes) == 1
+    assert (
+        sum("2 gaps of 'year' break sequences: 51 of 54 rows" in note for note in data.notes) == 1
+    )
 
 
 def test_periods_are_steps():
@@ -213,7 +272,9 @@ def test_periods_are_steps():
 
 
 def test_the_order_of_rows_does_not_matter_for_sequences():
-    frame = table(60).assign(year=np.tile([1, 2, 3, 4, 6, 7, 8, 9, 10, 11], 6), site=np.repeat([*"pqrstu"], 10))
+    frame = table(60).assign(
+        year=np.tile([1, 2, 3, 4, 6, 7, 8, 9, 10, 11], 6), site=np.repeat([*"pqrstu"], 10)
+    )
     mixed = frame.sample(frac=1.0, random_state=2)
     pairs = []
     for rows in (frame, mixed):
@@ -229,14 +290,18 @@ def test_a_clock_by_parts_of_steps_is_refused_with_what_to_type():
     visits = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.cumsum(rng.integers(5, 90, 60)), "D")
     frame = table(60).assign(year=visits, site=np.repeat([*"pqr"], 20))
     with pytest.raises(
-        DataError, match=r"'year' is an irregular clock: .* Number the rows of each site.*ar=1, within.* --within site"
+        DataError,
+        match=r"'year' is an irregular clock: .* Number the rows of each site.*ar=1, within.* "
+        r"--within site",
     ):
         read(along("year", ar=1, within="site"), frame)
     between = table(60).assign(year=np.append(np.arange(59.0), 20.4))
     rare = table(60).assign(year=np.append(5 * np.arange(59.0), 21.0))
     with pytest.raises(DataError, match=r"irregular clock.* in a terminal --along number --ar 1\."):
         read(along("year", ar=1), rare)
-    with pytest.raises(DataError, match=r"after 2 of 59 rows .*\(1, not 0.4\).*along\('number', ar=2\)"):
+    with pytest.raises(
+        DataError, match=r"after 2 of 59 rows .*\(1, not 0.4\).*along\('number', ar=2\)"
+    ):
         read(along("year", ar=2), between)
     # Without sequences it does not matter.
     assert read(along("year"), between).n_rows == 60
@@ -245,8 +310,11 @@ def test_a_clock_by_parts_of_steps_is_refused_with_what_to_type():
 
 
 def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
-    """Ten years with two rows before: the first two years are no block of their own, and the panel is fitted."""
-    panel = table(200).assign(year=np.tile(np.arange(1990, 2000), 20), site=np.repeat(np.arange(20), 10))
+    """Ten years with two rows before: the first two years are no block of their own, and the panel
+    is fitted."""
+    panel = table(200).assign(
+        year=np.tile(np.arange(1990, 2000), 20), site=np.repeat(np.arange(20), 10)
+    )
     data = read(along("year", ar=2, within="site"), panel)
     assert data.environments[0] == "1990 to 1993"
     assert BIP().fit(data).posterior_.judge.model.n_windows == 160
@@ -256,7 +324,9 @@ def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
 def test_the_last_block_has_rows_that_are_compared():
     """The last two years have no rows before them, and belong to the block before."""
     years = np.append(np.arange(1900, 1958), [1990, 2000])
-    assert read(along("year", ar=2), table(60).assign(year=years)).environments[-1].endswith("to 2000")
+    assert (
+        read(along("year", ar=2), table(60).assign(year=years)).environments[-1].endswith("to 2000")
+    )
 
 
 def test_rows_without_a_unit_are_no_sequence():

@@ -1,4 +1,5 @@
-"""From the columns of a table to those of a model: levels, groups, splines, and what cannot be used."""
+"""From the columns of a table to those of a model: levels, groups, splines, and what cannot be
+used."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from_table = MultiEnvironmentData.from_table
 TABLE = patients(12)
 N = len(TABLE)
 SHORT = TABLE[["age", "drugs", "pressure", "hospital"]]
-FRAMES = pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+FRAMES = pytest.mark.parametrize(
+    "convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"]
+)
 ASKED = {"outcome": "pressure", "environment": "hospital"}
 
 
@@ -45,7 +48,14 @@ def test_text_becomes_dummies_of_one_feature(convert: Callable[[pd.DataFrame], A
     assert data.feature_names == ("sex", "age", "smoking", "region", "drugs")
     assert data.original_features == data.feature_names
     others = ["region=east", "region=north", "region=south", "region=west"]
-    assert list(data.features.columns) == ["sex=m", "age", "smoking=former", "smoking=never", *others, "drugs"]
+    assert list(data.features.columns) == [
+        "sex=m",
+        "age",
+        "smoking=former",
+        "smoking=never",
+        *others,
+        "drugs",
+    ]
     for name in ("sex=m", "smoking=former", "smoking=never", *others):
         raw, level = name.split("=")
         np.testing.assert_array_equal(column(data, name), TABLE[raw] == level)
@@ -62,8 +72,12 @@ def test_text_becomes_dummies_of_one_feature(convert: Callable[[pd.DataFrame], A
     "convert",
     [
         lambda t: t.astype({"smoking": pd.CategoricalDtype(["zero", *LEVELS["smoking"]])}),
-        lambda t: t.astype({"smoking": pd.CategoricalDtype(["zero", *LEVELS["smoking"]], ordered=True)}),
-        lambda t: pl.from_pandas(t).with_columns(pl.col("smoking").cast(pl.Enum(["zero", *LEVELS["smoking"]]))),
+        lambda t: t.astype(
+            {"smoking": pd.CategoricalDtype(["zero", *LEVELS["smoking"]], ordered=True)}
+        ),
+        lambda t: pl.from_pandas(t).with_columns(
+            pl.col("smoking").cast(pl.Enum(["zero", *LEVELS["smoking"]]))
+        ),
     ],
     ids=["category", "ordered", "enum"],
 )
@@ -75,20 +89,29 @@ def test_a_type_with_an_order_gives_the_reference(convert: Callable[[pd.DataFram
 
 @FRAMES
 def test_numbers_that_are_codes(convert: Callable[[pd.DataFrame], Any]) -> None:
-    table = TABLE.assign(postcode=np.resize([90210, 10, 9], N))[["postcode", "age", "pressure", "hospital"]]
+    table = TABLE.assign(postcode=np.resize([90210, 10, 9], N))[
+        ["postcode", "age", "pressure", "hospital"]
+    ]
     data = from_table(convert(table), **ASKED, categorical=["postcode"])
     assert data.features.columns == ("postcode=10", "postcode=90210", "age")
-    floats = from_table(convert(table.astype({"postcode": float})), **ASKED, categorical=["postcode"])
+    floats = from_table(
+        convert(table.astype({"postcode": float})), **ASKED, categorical=["postcode"]
+    )
     assert floats.encoding == data.encoding
     arrays = MultiEnvironmentData.from_arrays(
-        table[["postcode", "age"]].to_numpy(), table["pressure"], table["hospital"], categorical=["x0"]
+        table[["postcode", "age"]].to_numpy(),
+        table["pressure"],
+        table["hospital"],
+        categorical=["x0"],
     )
     np.testing.assert_array_equal(arrays.X, data.X)
 
 
 @FRAMES
 def test_text_that_is_numbers(convert: Callable[[pd.DataFrame], Any]) -> None:
-    table = TABLE.assign(dose=np.resize(["1.5", "2", "1e1"], N))[["dose", "age", "pressure", "hospital"]]
+    table = TABLE.assign(dose=np.resize(["1.5", "2", "1e1"], N))[
+        ["dose", "age", "pressure", "hospital"]
+    ]
     with failing("exclude=['dose'] or numeric=['dose'] or categorical=['dose']"):
         from_table(convert(table), **ASKED)
     data = from_table(convert(table), **ASKED, numeric=["dose"])
@@ -99,7 +122,9 @@ def test_text_that_is_numbers(convert: Callable[[pd.DataFrame], Any]) -> None:
 
 
 def test_a_single_level_is_a_constant_feature() -> None:
-    with pytest.warns(DataWarning, match="dropped features that are constant over all rows: 'country'"):
+    with pytest.warns(
+        DataWarning, match="dropped features that are constant over all rows: 'country'"
+    ):
         data = from_table(TABLE.assign(country="x"), **ASKED)
     assert data.dropped_features == ("country",)
     assert data.dropped_positions == (5,)
@@ -116,7 +141,9 @@ def test_a_group_takes_the_place_of_its_first_column() -> None:
     assert data.feature_names == ("a", "bd", "c")
     assert data.features.columns == ("a", "d", "b", "c")
     np.testing.assert_array_equal(data.X, values[:, [0, 3, 1, 2]])
-    arrays = MultiEnvironmentData.from_arrays(values, TABLE["pressure"], TABLE["hospital"], groups={"g": ["x3", "x1"]})
+    arrays = MultiEnvironmentData.from_arrays(
+        values, TABLE["pressure"], TABLE["hospital"], groups={"g": ["x3", "x1"]}
+    )
     np.testing.assert_array_equal(arrays.X, data.X)
     assert arrays.feature_names == ("x0", "g", "x2")
 
@@ -134,13 +161,19 @@ def test_a_constant_column_leaves_its_group() -> None:
 
 
 @pytest.mark.parametrize("knots", [3, 4, 7])
-@pytest.mark.parametrize("groups", [lambda term: [term], lambda term: {"age": term}, lambda term: {"age": [term]}])
+@pytest.mark.parametrize(
+    "groups", [lambda term: [term], lambda term: {"age": term}, lambda term: {"age": [term]}]
+)
 def test_splines(knots: int, groups: Callable[[Any], Any]) -> None:
-    data = from_table(TABLE, **ASKED, features=["age", "drugs"], groups=groups(spline("age", knots=knots)))
+    data = from_table(
+        TABLE, **ASKED, features=["age", "drugs"], groups=groups(spline("age", knots=knots))
+    )
     assert data.feature_names == ("age", "drugs")
     assert data.features.widths.tolist() == [knots - 1, 1]
     places = np.quantile(TABLE["age"], np.linspace(0.05, 0.95, knots))
-    np.testing.assert_allclose(data.X[:, :-1], SplineBasis("age", tuple(places)).encode(TABLE["age"].to_numpy()))
+    np.testing.assert_allclose(
+        data.X[:, :-1], SplineBasis("age", tuple(places)).encode(TABLE["age"].to_numpy())
+    )
     assert data.notes[0].startswith("age: natural cubic spline with knots at ")
 
 
@@ -150,7 +183,9 @@ def test_splines_need_values_that_differ() -> None:
         from_table(table, **ASKED, groups=[spline("age", knots=6)])
     assert from_table(table, **ASKED, groups=[spline("age", knots=3)]).features.widths[1] == 2
     with failing("Use the column as it is."):
-        from_table(table.assign(age=np.resize([0.0, 1.0], N)), **ASKED, groups=[spline("age", knots=4)])
+        from_table(
+            table.assign(age=np.resize([0.0, 1.0], N)), **ASKED, groups=[spline("age", knots=4)]
+        )
     with failing("spline('sex') needs numbers, but 'sex' holds levels: leave it out of groups=."):
         from_table(table, **ASKED, groups=[spline("sex")])
 
@@ -183,23 +218,44 @@ def test_names_that_two_columns_would_have() -> None:
     ("arguments", "phrase"),
     [
         ({"exclude": "age"}, "exclude='age' is a single string: use exclude=['age']."),
-        ({"exclude": ["agee"]}, "exclude: 'agee' is not among the feature columns; did you mean 'age'?"),
+        (
+            {"exclude": ["agee"]},
+            "exclude: 'agee' is not among the feature columns; did you mean 'age'?",
+        ),
         ({"exclude": ["pressure"]}, "exclude: 'pressure' is not among the feature columns;"),
-        ({"exclude": ["age"], "features": ["age"]}, "exclude=['age'] leaves no feature column: leave one in."),
+        (
+            {"exclude": ["age"], "features": ["age"]},
+            "exclude=['age'] leaves no feature column: leave one in.",
+        ),
         ({"categorical": "age"}, "categorical='age' is a single string: use categorical=['age']."),
         ({"categorical": None}, "categorical=None"),
         ({"categorical": {"sex": "high"}}, "categorical={'sex': ['a', 'b']}"),
         ({"categorical": {"sex": ["1", 1.0]}}, "no list of different levels"),
-        ({"categorical": {"sexx": ["a"]}}, "'sexx' is not among the feature columns; did you mean 'sex'?"),
-        ({"numeric": ["Age"]}, "numeric: 'Age' is not among the feature columns; did you mean 'age'?"),
-        ({"numeric": ["sex"], "categorical": ["sex"]}, "'sex' is both in categorical= and in numeric=: name it in one"),
+        (
+            {"categorical": {"sexx": ["a"]}},
+            "'sexx' is not among the feature columns; did you mean 'sex'?",
+        ),
+        (
+            {"numeric": ["Age"]},
+            "numeric: 'Age' is not among the feature columns; did you mean 'age'?",
+        ),
+        (
+            {"numeric": ["sex"], "categorical": ["sex"]},
+            "'sex' is both in categorical= and in numeric=: name it in one",
+        ),
         ({"groups": ["age"]}, "groups={'region': ['r1', 'r2']} or groups=[spline('age', knots=4)]"),
         ({"groups": {"g": "age"}}, "groups={'g': ['a', 'b']}"),
         ({"groups": {"g": []}}, "groups: 'g' is [], no list of columns"),
-        ({"groups": {"g": ["agee"]}}, "groups: 'g': 'agee' is not among the feature columns; did you mean 'age'?"),
+        (
+            {"groups": {"g": ["agee"]}},
+            "groups: 'g': 'agee' is not among the feature columns; did you mean 'age'?",
+        ),
         ({"groups": {"g": ["age"], "h": ["age"]}}, "groups: column 'age' is named twice"),
         ({"groups": {"sex": ["age", "drugs"]}}, "groups: 'sex' is also a column"),
-        ({"groups": {"pressure": ["age"]}}, "groups: 'pressure' is the name of another column: choose another name"),
+        (
+            {"groups": {"pressure": ["age"]}},
+            "groups: 'pressure' is the name of another column: choose another name",
+        ),
         ({"groups": [spline("age"), spline("age", 5)]}, "groups: column 'age' is named twice"),
     ],
 )
@@ -216,13 +272,28 @@ def test_back_to_a_table() -> None:
     table = TABLE.assign(extra=np.random.default_rng(1).normal(size=N))
     data = from_table(table, **ASKED, groups=groups)
     back = data.to_frame()
-    assert back.columns.tolist() == ["sex", "age", "smoking", "region", "drugs", "extra", "pressure", "hospital"]
+    assert back.columns.tolist() == [
+        "sex",
+        "age",
+        "smoking",
+        "region",
+        "drugs",
+        "extra",
+        "pressure",
+        "hospital",
+    ]
     pd.testing.assert_frame_equal(back.astype(dict.fromkeys(LEVELS, "str")), table[back.columns])
     again = from_table(back, **ASKED, groups=groups)
     assert again.encoding == data.encoding
     np.testing.assert_array_equal(again.X, data.X)
     narrow = data.narrowed(np.array([True, False, True, False, False])).to_frame()
-    assert narrow.columns.tolist() == ["sex=m", "smoking=former", "smoking=never", "pressure", "hospital"]
+    assert narrow.columns.tolist() == [
+        "sex=m",
+        "smoking=former",
+        "smoking=never",
+        "pressure",
+        "hospital",
+    ]
 
 
 @FRAMES
@@ -252,7 +323,9 @@ def save(table: pd.DataFrame, folder: Path, name: str = "t.csv") -> Path:
     return folder / name
 
 
-@pytest.mark.parametrize("written", [["1.5", "2.5", "x"], ["01", "1", "x"], ["TRUE", "FALSE", "x"], ["1e1", "10", "3"]])
+@pytest.mark.parametrize(
+    "written", [["1.5", "2.5", "x"], ["01", "1", "x"], ["TRUE", "FALSE", "x"], ["1e1", "10", "3"]]
+)
 def test_levels_stay_as_they_are_written(tmp_path: Path, written: list[str]) -> None:
     table = SHORT.assign(code=np.resize(written, N))
     for rows in (table, save(table, tmp_path)):
@@ -262,7 +335,8 @@ def test_levels_stay_as_they_are_written(tmp_path: Path, written: list[str]) -> 
             assert set(encoding.of_levels["code"].levels) == set(written)
 
 
-# ---------------------------------------------------------------- levels that tell environments apart
+# ---------------------------------------------------------------- levels that tell environments
+# apart
 
 WARDS = SHORT["hospital"] + np.resize(["1", "2"], N)
 
@@ -299,7 +373,9 @@ def test_listed_levels_come_in_their_order() -> None:
         data = from_table(DOSES, **ASKED, categorical=STATED)
     assert [name for name in data.features.columns if "dose" in name] == ["dose=low", "dose=high"]
     assert data.notes == ("dose: 3 levels, compared with 'mid'.",)
-    np.testing.assert_array_equal(data.X[:, -2:], np.column_stack([DOSES["dose"] == "low", DOSES["dose"] == "high"]))
+    np.testing.assert_array_equal(
+        data.X[:, -2:], np.column_stack([DOSES["dose"] == "low", DOSES["dose"] == "high"])
+    )
     assert data.to_frame()["dose"].astype(str).tolist() == DOSES["dose"].tolist()
     absent = from_table(DOSES, **ASKED, categorical={"dose": ["none", "low", "mid", "high"]})
     assert absent.notes == ("dose: 3 levels, compared with 'none', which no row has.",)
@@ -312,10 +388,14 @@ def test_levels_that_are_not_listed(tmp_path: Path) -> None:
                 read(table, **ASKED, categorical={"dose": ["high"]})
 
 
-@pytest.mark.parametrize("listed", [STATED["dose"], ["mid", "high", "low", "none"], ["high", "low", "mid", "none"]])
+@pytest.mark.parametrize(
+    "listed", [STATED["dose"], ["mid", "high", "low", "none"], ["high", "low", "mid", "none"]]
+)
 def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     with pytest.warns(DataWarning, match="'dose=none'"):
-        model = BIP(select=Threshold(0.0)).fit(from_table(DOSES, **ASKED, categorical={"dose": listed}))
+        model = BIP(select=Threshold(0.0)).fit(
+            from_table(DOSES, **ASKED, categorical={"dose": listed})
+        )
     strange = DOSES.assign(dose=np.where(DOSES.index < 2, "none", DOSES["dose"]))
     with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
         model.predict(strange)

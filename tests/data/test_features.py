@@ -20,9 +20,13 @@ from patients import LEVELS, patients
 from twins import half_n_log_variance
 
 TABLE = patients(60)
-X, Y, SITE = TABLE.drop(columns=["pressure", "hospital"]), TABLE["pressure"].to_numpy(), TABLE["hospital"].to_numpy()
+X = TABLE.drop(columns=["pressure", "hospital"])
+Y = TABLE["pressure"].to_numpy()
+SITE = TABLE["hospital"].to_numpy()
 ASKED = {"outcome": "pressure", "environment": "hospital"}
-FRAMES = pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+FRAMES = pytest.mark.parametrize(
+    "convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"]
+)
 FROM_TABLE = MultiEnvironmentData.from_table
 NAMES = ("sex", "age", "smoking", "region", "drugs")
 
@@ -31,18 +35,35 @@ def dummies(table: pd.DataFrame, name: str) -> np.ndarray:
     """The columns of a feature, made by hand."""
     if name not in LEVELS:
         return table[[name]].to_numpy(float)
-    return np.column_stack([table[name] == level for level in sorted(LEVELS[name])[1:]]).astype(float)
+    return np.column_stack([table[name] == level for level in sorted(LEVELS[name])[1:]]).astype(
+        float
+    )
 
 
 def brute_force(table: pd.DataFrame, subset: tuple[str, ...]) -> float:
     """log Λ by least squares in every environment and in the pool."""
-    design = np.column_stack([dummies(table, name) for name in subset]) if subset else np.empty((len(table), 0))
-    y, site = table["pressure"].to_numpy(), table["hospital"].to_numpy()
-    local = sum(half_n_log_variance(design[site == label], y[site == label]) for label in pd.unique(site))
+    design = (
+        np.column_stack([dummies(table, name) for name in subset])
+        if subset
+        else np.empty((len(table), 0))
+    )
+    y = table["pressure"].to_numpy()
+    site = table["hospital"].to_numpy()
+    local = sum(
+        half_n_log_variance(design[site == label], y[site == label]) for label in pd.unique(site)
+    )
     return local - half_n_log_variance(design, y)
 
 
-SUBSETS = [(), ("sex",), ("smoking",), ("age", "smoking"), ("region", "sex"), ("age", "smoking", "region"), NAMES]
+SUBSETS = [
+    (),
+    ("sex",),
+    ("smoking",),
+    ("age", "smoking"),
+    ("region", "sex"),
+    ("age", "smoking", "region"),
+    NAMES,
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +72,12 @@ def fitted() -> BIP:
 
 
 @FRAMES
-def test_a_table_of_patients_fits_in_one_call(convert: Callable[[pd.DataFrame], Any], fitted: BIP) -> None:
-    model = BIP(columns=Columns(environment="hospital")).fit(convert(TABLE.drop(columns="pressure")), Y)
+def test_a_table_of_patients_fits_in_one_call(
+    convert: Callable[[pd.DataFrame], Any], fitted: BIP
+) -> None:
+    model = BIP(columns=Columns(environment="hospital")).fit(
+        convert(TABLE.drop(columns="pressure")), Y
+    )
     assert model.selected_features_ == ("age", "smoking")
     assert model.support_.tolist() == [False, True, True, False, False]
     assert model.feature_names_in_.tolist() == list(NAMES)
@@ -70,7 +95,9 @@ def test_a_table_of_patients_fits_in_one_call(convert: Callable[[pd.DataFrame], 
     np.testing.assert_allclose([model.intercept_, *model.coef_[1:4]], expected, rtol=1e-9)
     for table in (convert(X), convert(TABLE.drop(columns="pressure"))):
         np.testing.assert_allclose(model.predict(table), design @ expected, rtol=1e-9)
-        assert np.asarray(model.transform(table)).tolist() == X[["age", "smoking"]].to_numpy().tolist()
+        assert (
+            np.asarray(model.transform(table)).tolist() == X[["age", "smoking"]].to_numpy().tolist()
+        )
     assert model.get_feature_names_out().tolist() == ["age", "smoking"]
 
 
@@ -96,12 +123,18 @@ def fitted_data(**how: Any) -> BIP:
 
 def test_levels_that_are_new(fitted: BIP) -> None:
     new = X.head(6).assign(smoking=["pipe", "never", "pipe", "current", "snuff", "former"])
-    phrase = "(2 rows), 'snuff' (1 row). Leave those rows out, or take the reference level: use handle_unknown='ignore'"
+    phrase = (
+        "(2 rows), 'snuff' (1 row). Leave those rows out, or take the reference level: use "
+        "handle_unknown='ignore'"
+    )
     with pytest.raises(DataError, match=re.escape(phrase)):
         fitted.predict(new)
     model = pickle.loads(pickle.dumps(fitted))
     model.set_params(columns=Columns(handle_unknown="ignore"))
-    with pytest.warns(DataWarning, match=r"count as the reference level, 'current' of 'smoking': .* 'pipe' \(2 rows\)"):
+    with pytest.warns(
+        DataWarning,
+        match=r"count as the reference level, 'current' of 'smoking': .* 'pipe' \(2 rows\)",
+    ):
         predicted = model.predict(new)
     as_reference = new.replace({"smoking": {"pipe": "current", "snuff": "current"}})
     np.testing.assert_array_equal(predicted, fitted.predict(as_reference))
@@ -122,12 +155,16 @@ def test_some_rows_with_some_levels(convert: Callable[[pd.DataFrame], Any], fitt
 def test_columns_are_found_by_name() -> None:
     model = fitted_data()
     expected = model.predict(TABLE)
-    np.testing.assert_array_equal(model.predict(TABLE[TABLE.columns[::-1]].assign(more="x")), expected)
+    np.testing.assert_array_equal(
+        model.predict(TABLE[TABLE.columns[::-1]].assign(more="x")), expected
+    )
     np.testing.assert_array_equal(model.predict(pl.from_pandas(TABLE)), expected)
     with pytest.raises(ValueError, match="lacks 'region'"):
         model.predict(TABLE.drop(columns="region"))
     for array in (X.to_numpy(), np.zeros((3, 5)), np.zeros((3, 9))):
-        with pytest.raises(DataError, match="X has no column names, by which features are found: pass a data frame"):
+        with pytest.raises(
+            DataError, match="X has no column names, by which features are found: pass a data frame"
+        ):
             model.predict(array)
 
 
@@ -141,7 +178,10 @@ def test_constant_columns_are_not_looked_at() -> None:
     assert model.support_.tolist() == [False, True, True, False, False, False, True]
     assert model.coef_[model.columns_.index("k")] == 0.0
     assert model.inclusion_probabilities_[5] == 0.0
-    assert "dropped columns that are constant over all rows from their features: 'k'." in model.posterior_.notes
+    assert (
+        "dropped columns that are constant over all rows from their features: 'k'."
+        in model.posterior_.notes
+    )
     expected = model.predict(table)
     np.testing.assert_allclose(expected, BIP().fit(X, Y, environments=SITE).predict(X), rtol=1e-9)
     for other in (TABLE, table.assign(country="y", k="text"), table.assign(country=None)):
@@ -173,7 +213,9 @@ def test_columns_of_a_group_share_what_is_said_of_it(named: bool) -> None:
     inclusion = model.inclusion_probabilities_
     assert inclusion[1] == inclusion[3] == model.decision_.posterior.inclusion[1]
     design = np.column_stack([np.ones(150), values[:, [1, 3]]])
-    np.testing.assert_allclose(model.predict(table), design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(table), design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-9
+    )
     np.testing.assert_array_equal(np.asarray(model.transform(table)), values[:, [1, 3]])
 
 
@@ -194,6 +236,9 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
 
 def test_fit_from_moments() -> None:
     table = TABLE[["drugs", "age", "pressure", "hospital"]]
-    model, rows = (BIP(select=Threshold(0.0)).fit(read(table, **ASKED)) for read in (Moments.from_rows, FROM_TABLE))
+    model, rows = (
+        BIP(select=Threshold(0.0)).fit(read(table, **ASKED))
+        for read in (Moments.from_rows, FROM_TABLE)
+    )
     assert model.feature_names_in_.tolist() == ["drugs", "age"]
     np.testing.assert_allclose(model.predict(TABLE), rows.predict(TABLE), rtol=1e-9)

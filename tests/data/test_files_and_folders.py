@@ -43,7 +43,9 @@ def test_every_kind_of_file(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_files_of_a_folder_in_natural_order(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_folder_in_natural_order(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in (10, 2, 1):
         write(tmp_path / "data" / f"part-{n}{ending}", pa.table({"x": [float(n)], "site": ["a"]}))
     wanted = [(1.0, "a"), (2.0, "a"), (10.0, "a")]
@@ -58,7 +60,11 @@ def test_tasks_travel_to_other_folders(tmp_path: Path, monkeypatch: pytest.Monke
     for ending in (".csv", ".parquet"):
         write(tmp_path / ending[1:] / "site=4" / f"a{ending}", TABLE.drop("site"))
     monkeypatch.chdir(tmp_path)
-    sent = [pickle.dumps(task) for kind in ("csv", "parquet") for task in source_of(kind).tasks("site", ["x"])]
+    sent = [
+        pickle.dumps(task)
+        for kind in ("csv", "parquet")
+        for task in source_of(kind).tasks("site", ["x"])
+    ]
     monkeypatch.chdir("/")
     for task in map(pickle.loads, sent):
         (batch,) = task.batches(["site", "x"])
@@ -93,11 +99,21 @@ def test_what_hides_is_not_read(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_labels_in_paths(tmp_path: Path, labels: list[str], values: list[object], kind: object, ending: str) -> None:
+def test_labels_in_paths(
+    tmp_path: Path, labels: list[str], values: list[object], kind: object, ending: str
+) -> None:
     one = pa.table({"x": [1.0, 2.0]})
-    paths = [write(tmp_path / "data" / f"site={label}" / "year=2020" / f"a{ending}", one) for label in labels]
+    paths = [
+        write(tmp_path / "data" / f"site={label}" / "year=2020" / f"a{ending}", one)
+        for label in labels
+    ]
     wanted = [(x, value) for value in values for x in (1.0, 2.0)]
-    for rows in (tmp_path / "data", f"{tmp_path}/data/*/*/*{ending}", paths, [path.parents[1] for path in paths]):
+    for rows in (
+        tmp_path / "data",
+        f"{tmp_path}/data/*/*/*{ending}",
+        paths,
+        [path.parents[1] for path in paths],
+    ):
         found = rows_of(rows, ["x"])
         assert sorted(found, key=repr) == sorted(wanted, key=repr)
         assert {type(label) for _, label in found} == set(map(type, values))
@@ -131,7 +147,9 @@ def test_labels_must_be_those_of_all(tmp_path: Path, other: str) -> None:
         ({"x": [1.0], "Site": ["a"]}, r"b/2.* and a/1.* differ in the column '(Site', ')?site'"),
     ],
 )
-def test_other_columns_or_types_are_refused(tmp_path: Path, ending: str, second: dict, message: str) -> None:
+def test_other_columns_or_types_are_refused(
+    tmp_path: Path, ending: str, second: dict, message: str
+) -> None:
     write(tmp_path / "a" / f"1{ending}")
     write(tmp_path / "b" / f"2{ending}", pa.table(second))
     with pytest.raises(DataError, match=message):
@@ -140,12 +158,19 @@ def test_other_columns_or_types_are_refused(tmp_path: Path, ending: str, second:
 
 def test_numbers_of_several_types_and_orders_belong_together(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", pa.table({"x": pa.nulls(1), "site": ["a"]}))
-    write(tmp_path / "2.parquet", pa.table({"site": pa.array(["a"]).dictionary_encode(), "x": [2**60 + 1]}))
-    write(tmp_path / "3.parquet", pa.table({"x": [0.5], "site": pa.array(["b"], pa.large_string())}))
+    write(
+        tmp_path / "2.parquet",
+        pa.table({"site": pa.array(["a"]).dictionary_encode(), "x": [2**60 + 1]}),
+    )
+    write(
+        tmp_path / "3.parquet", pa.table({"x": [0.5], "site": pa.array(["b"], pa.large_string())})
+    )
     assert rows_of(tmp_path, ["x"]) == [(None, "a"), (2**60 + 1, "a"), (0.5, "b")]
     assert source_of(tmp_path).schema.field("x").type == pa.int64()
     write(tmp_path / "4.parquet", pa.table({"x": ["?"], "site": ["b"]}))
-    with pytest.raises(DataError, match=r"'x' holds text in 4\.parquet, and numbers in pieces before"):
+    with pytest.raises(
+        DataError, match=r"'x' holds text in 4\.parquet, and numbers in pieces before"
+    ):
         rows_of(tmp_path, ["x"])
 
 
@@ -173,7 +198,10 @@ def test_no_file_counts_twice(tmp_path: Path) -> None:
 
 
 def test_broken_pages_name_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", pa.table({"x": [float(n) for n in range(10_000)], "site": ["a"] * 10_000}))
+    path = write(
+        tmp_path / "a.parquet",
+        pa.table({"x": [float(n) for n in range(10_000)], "site": ["a"] * 10_000}),
+    )
     content = bytearray(path.read_bytes())
     content[4:2_000] = b"\xff" * 1_996
     path.write_bytes(content)
@@ -203,20 +231,33 @@ def test_small_files_share_tasks_and_large_groups_come_in_batches(
     assert [sum(each) for each in found] == [100, 1, 250, 100, 100]
     assert max(map(max, found)) == 30
     assert [row[0] for row in rows_of(source, ["x"])] == list(range(sum(sizes)))
-    groups = source_of(write(tmp_path / "groups" / "a.parquet", table(330), row_group_size=33)).tasks("site", ["x"])
-    assert [sum(batch.num_rows for batch in task.batches(["x"])) for task in groups] == [99, 99, 99, 33]
+    groups = source_of(
+        write(tmp_path / "groups" / "a.parquet", table(330), row_group_size=33)
+    ).tasks("site", ["x"])
+    assert [sum(batch.num_rows for batch in task.batches(["x"])) for task in groups] == [
+        99,
+        99,
+        99,
+        33,
+    ]
 
 
 def test_stated_words_for_missing_values(tmp_path: Path) -> None:
     table = pa.table(
-        {"x": [-999, 2**60 + 1, None], "t": ["?", "b", "-999"], "f": [True, False, True], "site": ["a", "?", "b"]}
+        {
+            "x": [-999, 2**60 + 1, None],
+            "t": ["?", "b", "-999"],
+            "f": [True, False, True],
+            "site": ["a", "?", "b"],
+        }
     )
     path = write(tmp_path / "a.parquet", table)
     wanted = [(None, None, True, "a"), (2**60 + 1, "b", False, None), (None, None, True, "b")]
     assert rows_of(path, ["x", "t", "f"], na=["?", "-999"]) == wanted
 
 
-# ---------------------------------------------------------------- text, as one file in memory is read
+# ---------------------------------------------------------------- text, as one file in memory is
+# read
 
 
 @pytest.fixture
@@ -238,7 +279,9 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         (" x , y , site \n1.5, 1, a\n2, 2, b\n3, 3, a\n", {}),
     ],
 )
-def test_the_same_values_and_environments_as_in_memory(tmp_path: Path, text: str, form: dict) -> None:
+def test_the_same_values_and_environments_as_in_memory(
+    tmp_path: Path, text: str, form: dict
+) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text, encoding=form.get("encoding", "utf-8"))
     with warnings.catch_warnings():
@@ -257,7 +300,10 @@ def test_text_is_decided_by_the_first_value_of_all_files(tmp_path: Path) -> None
     found = rows_of(tmp_path, ["x", "t", "v"])
     assert [row[1] for row in found] == [None, None, None, "b7", "01", "3.0", "001"]
     assert [row[2] for row in found] == [None] * 5 + [7, 8]
-    kinds = {str(batch.schema.field("t").type) for batch in batches_of(source_of(tmp_path), ["t"], "site")}
+    kinds = {
+        str(batch.schema.field("t").type)
+        for batch in batches_of(source_of(tmp_path), ["t"], "site")
+    }
     assert len(kinds) == 1
 
 
@@ -265,7 +311,9 @@ def test_text_is_decided_by_the_first_value_of_all_files(tmp_path: Path) -> None
 def test_text_after_numbers_is_refused_and_both_remedies_work(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("x,y,site\n1,1,a\n02,2,a\n3,3,a\n")
     (tmp_path / "2.csv").write_text("x,y,site\n4,4,a\n?,5,b\n")
-    with pytest.raises(DataError, match=r"'x' holds numbers.*\('\?'\).*na=\['\?'\].*categorical=\['x'\]"):
+    with pytest.raises(
+        DataError, match=r"'x' holds numbers.*\('\?'\).*na=\['\?'\].*categorical=\['x'\]"
+    ):
         Moments.from_rows(tmp_path, "y", "site")
     assert [row[0] for row in rows_of(tmp_path, ["x"], na=["?"])] == [1, 2, 3, 4, None]
     assert [row[0] for row in rows_of(tmp_path, ["x"], words=["x"])] == ["1", "02", "3", "4", "?"]
@@ -274,10 +322,16 @@ def test_text_after_numbers_is_refused_and_both_remedies_work(tmp_path: Path) ->
 def test_sheets(tmp_path: Path) -> None:
     path = tmp_path / "book.xlsx"
     with pd.ExcelWriter(path) as book:
-        pd.DataFrame({"x": [1.5, 2.5, 3], "site": ["a", 1, 2.5]}).to_excel(book, sheet_name="one", index=False)
-        pd.DataFrame({"x": [1, "n.a."], "site": ["a", "b"]}).to_excel(book, sheet_name="two", index=False)
+        pd.DataFrame({"x": [1.5, 2.5, 3], "site": ["a", 1, 2.5]}).to_excel(
+            book, sheet_name="one", index=False
+        )
+        pd.DataFrame({"x": [1, "n.a."], "site": ["a", "b"]}).to_excel(
+            book, sheet_name="two", index=False
+        )
     assert rows_of(path, ["x"], sheet="one") == [(1.5, "a"), (2.5, 1), (3.0, 2.5)]
-    with pytest.raises(DataError, match=r"'x' of book\.xlsx holds values of several.*'n\.a\.'.*exclude=\['x'\]"):
+    with pytest.raises(
+        DataError, match=r"'x' of book\.xlsx holds values of several.*'n\.a\.'.*exclude=\['x'\]"
+    ):
         rows_of(path, ["x"], sheet="two")
     assert rows_of(path, [], sheet="two") == [("a",), ("b",)]
     assert rows_of(path, ["x"], sheet="two", words=["x"]) == [("1", "a"), ("n.a.", "b")]
@@ -295,9 +349,16 @@ def test_standard_input(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*decimal commas")
 @pytest.mark.parametrize("cells", [["2,5", "1.149"], ["1.149", "2,5"]])
-def test_points_of_one_file_beside_decimal_commas_of_another(tmp_path: Path, cells: list[str]) -> None:
+def test_points_of_one_file_beside_decimal_commas_of_another(
+    tmp_path: Path, cells: list[str]
+) -> None:
     for n, cell in enumerate(cells):
         (tmp_path / f"{n}.tsv").write_text(f"x\tsite\n{cell}\ta\n7\ta\n")
     with pytest.raises(DataError, match=rf"{cells.index('1.149')}\.tsv has '1\.149'"):
         rows_of(tmp_path, ["x"])
-    assert sorted(rows_of(tmp_path, ["x"], thousands=".")) == [(2.5, "a"), (7, "a"), (7, "a"), (1149, "a")]
+    assert sorted(rows_of(tmp_path, ["x"], thousands=".")) == [
+        (2.5, "a"),
+        (7, "a"),
+        (7, "a"),
+        (1149, "a"),
+    ]

@@ -51,7 +51,9 @@ def found(clinical: pd.DataFrame) -> DataCheck:
     return check(clinical, "readmitted", "hospital")
 
 
-def test_all_that_is_planted_is_found_and_nothing_else(found: DataCheck, clinical: pd.DataFrame) -> None:
+def test_all_that_is_planted_is_found_and_nothing_else(
+    found: DataCheck, clinical: pd.DataFrame
+) -> None:
     assert {finding.column: finding.code for finding in found.findings} == PLANTED
     assert len(found.findings) == len(PLANTED)
     assert set(PLANTED.values()) <= set(CODES)
@@ -124,10 +126,15 @@ def walk(table: Any, **settings: Any) -> MultiEnvironmentData:
 def settings_of(table: Any, **more: Any) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {**check(table, "walk", "hospital", columns=Columns(exclude=OUTCOMES)).settings, **more}
+        return {
+            **check(table, "walk", "hospital", columns=Columns(exclude=OUTCOMES)).settings,
+            **more,
+        }
 
 
-def test_the_settings_mend_everything_in_both_files(clinical: pd.DataFrame, files: dict[str, Path]) -> None:
+def test_the_settings_mend_everything_in_both_files(
+    clinical: pd.DataFrame, files: dict[str, Path]
+) -> None:
     data = walk(clinical, **settings_of(clinical))
     assert data.n_environments == 9
     assert {*PLANTED} & {*data.feature_names} == {"ward", "bmi", "crp", "smoker", "haemoglobin"}
@@ -140,7 +147,8 @@ def test_the_settings_mend_everything_in_both_files(clinical: pd.DataFrame, file
 
 
 def test_each_remedy_is_enough(clinical: pd.DataFrame, found: DataCheck) -> None:
-    """Whichever remedy is chosen of each finding, the table is read; without one of those that it needs it is not."""
+    """Whichever remedy is chosen of each finding, the table is read; without one of those that it
+    needs it is not."""
     usual = settings_of(clinical)
     for finding in found.findings:
         assert finding.remedies
@@ -148,7 +156,9 @@ def test_each_remedy_is_enough(clinical: pd.DataFrame, found: DataCheck) -> None
             settings = dict(usual)
             name, value = next(iter(remedy.settings))
             if finding.column in usual["exclude"]:
-                settings["exclude"] = [other for other in usual["exclude"] if other != finding.column]
+                settings["exclude"] = [
+                    other for other in usual["exclude"] if other != finding.column
+                ]
             if isinstance(value, list):
                 value = list(dict.fromkeys([*settings.get(name, ()), *value]))
             settings[name] = value
@@ -163,7 +173,15 @@ def test_each_remedy_is_enough(clinical: pd.DataFrame, found: DataCheck) -> None
 def test_one_error_names_all_that_is_wrong(clinical: pd.DataFrame, files: dict[str, Path]) -> None:
     with pytest.raises(DataError) as caught:
         walk(clinical)
-    for name in ("admission_date", "crp", "note", "lactate", "smoker", "haemoglobin", r"St.\xa0Mary"):
+    for name in (
+        "admission_date",
+        "crp",
+        "note",
+        "lactate",
+        "smoker",
+        "haemoglobin",
+        r"St.\xa0Mary",
+    ):
         assert name in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     message = fails("fit", files["points"], "-o", "walk", "-e", "hospital")
@@ -173,22 +191,39 @@ def test_one_error_names_all_that_is_wrong(clinical: pd.DataFrame, files: dict[s
 
 
 @pytest.mark.parametrize("written", ["points", "commas"])
-def test_the_command_that_check_prints_runs(written: str, files: dict[str, Path], tmp_path: Path) -> None:
+def test_the_command_that_check_prints_runs(
+    written: str, files: dict[str, Path], tmp_path: Path
+) -> None:
     asked = [files[written], "-o", "walk", "-e", "hospital", "--exclude", ",".join(OUTCOMES)]
     shown = run("check", *asked, "--json", tmp_path / "check.json")
     assert shown.exit_code == 0
-    assert len(json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["findings"]) == len(PLANTED)
+    assert len(
+        json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["findings"]
+    ) == len(PLANTED)
     _, *command = shlex.split(shown.stdout.splitlines()[-1])
     fitted = run(*command, "--save", tmp_path / "model.json")
     assert fitted.exit_code == 0, fitted.stderr
-    assert load(tmp_path / "model.json").selected_features_ == ("age", "smoker", "bmi", "haemoglobin")
+    assert load(tmp_path / "model.json").selected_features_ == (
+        "age",
+        "smoker",
+        "bmi",
+        "haemoglobin",
+    )
     predicted = run(
-        "predict", tmp_path / "model.json", files[written], "--missing", "empty", "--out", tmp_path / "p.csv"
+        "predict",
+        tmp_path / "model.json",
+        files[written],
+        "--missing",
+        "empty",
+        "--out",
+        tmp_path / "p.csv",
     )
     assert predicted.exit_code == 0, predicted.stderr
 
 
-COMMAS, POINTS, GROUPS = "--decimal=,", "--decimal=.", "--thousands=,"
+COMMAS = "--decimal=,"
+POINTS = "--decimal=."
+GROUPS = "--thousands=,"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +245,9 @@ def test_the_command_is_not_refused_whatever_was_stated(
 ) -> None:
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(2, 60)).round(2)
-    table = pd.DataFrame({"site": ["a", "b"] * 30, "x": x, "z": z, "y": (x + rng.normal(size=60)).round(2)})
+    table = pd.DataFrame(
+        {"site": ["a", "b"] * 30, "x": x, "z": z, "y": (x + rng.normal(size=60)).round(2)}
+    )
     table = table.assign(n=rng.integers(1, 3, 60), died=rng.integers(0, 2, 60))
     commas = [f"{value:.1f}".replace(".", ",") for value in rng.uniform(1, 9, 60)]
     grouped = [f"{value:,.0f}" for value in rng.uniform(1e6, 9e6, 60)]
@@ -223,7 +260,9 @@ def test_the_command_is_not_refused_whatever_was_stated(
     fitted = run(*command[1:])
     assert fitted.exit_code == 0, fitted.stderr
     settings = json.loads(Path("found.json").read_text(encoding="utf-8"))["settings"]
-    assert {name: settings.get(name) for name in settings if name in ("decimal", "thousands")} == form
+    assert {
+        name: settings.get(name) for name in settings if name in ("decimal", "thousands")
+    } == form
 
 
 def _with_first_advice(text: str, options: dict[str, str]) -> dict[str, str]:
@@ -259,16 +298,29 @@ def _with_first_advice(text: str, options: dict[str, str]) -> dict[str, str]:
         ({"x": "1'234.5", "y": "1 234,5"}, {"--decimal": ".", "--thousands": " "}),
     ],
 )
-def test_advice_comes_to_an_end(written: dict[str, str], options: dict[str, str], workdir: Path) -> None:
+def test_advice_comes_to_an_end(
+    written: dict[str, str], options: dict[str, str], workdir: Path
+) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"site": ["a", "b"] * 30, "n": rng.integers(0, 50, 60)})
     for name, form in written.items():
-        decimal, sign = form.removesuffix("5")[-1], form[1] if len(form) > 1 else ""
+        decimal = form.removesuffix("5")[-1]
+        sign = form[1] if len(form) > 1 else ""
         numbers = [f"{value:,.2f}" for value in rng.uniform(0.1, 9999.0, 60)]
-        table[name] = [text.replace(".", "p").replace(",", sign).replace("p", decimal) for text in numbers]
+        table[name] = [
+            text.replace(".", "p").replace(",", sign).replace("p", decimal) for text in numbers
+        ]
     table.to_csv("t.csv", index=False, sep="," if "--sep" in options else ";")
     for _ in range(4):
-        shown = run("check", "t.csv", "-o", "y", "-e", "site", *(part for pair in options.items() for part in pair))
+        shown = run(
+            "check",
+            "t.csv",
+            "-o",
+            "y",
+            "-e",
+            "site",
+            *(part for pair in options.items() for part in pair),
+        )
         command = shlex.split(shown.stdout.splitlines()[-1]) if shown.exit_code == 0 else []
         if command[:2] == ["invariance", "fit"]:
             break
@@ -282,20 +334,26 @@ def test_advice_comes_to_an_end(written: dict[str, str], options: dict[str, str]
     [
         ({"x": "0.5 1.5 2.5", "w": "1,234 2,345 8,804"}, ["--decimal '.'", "--thousands ','"]),
         ({"x": "a b c", "w": "1,234 2,345 8,804"}, ["--decimal ','", "--thousands ','"]),
-        ({"x": "0,5 1,5 2,5", "w": "1.234.567 2.345.678 8.804"}, ["--thousands '.'", "--categorical w", "--exclude w"]),
+        (
+            {"x": "0,5 1,5 2,5", "w": "1.234.567 2.345.678 8.804"},
+            ["--thousands '.'", "--categorical w", "--exclude w"],
+        ),
     ],
 )
 def test_only_forms_in_which_the_other_columns_are_numbers(
     columns: dict[str, str], advised: list[str], workdir: Path
 ) -> None:
-    pd.DataFrame({name: texts.split() for name, texts in columns.items()}).to_csv("t.csv", sep=";", index=False)
+    pd.DataFrame({name: texts.split() for name, texts in columns.items()}).to_csv(
+        "t.csv", sep=";", index=False
+    )
     shown = run("check", "t.csv")
     message = " ".join(shown.stdout.split("To fit it")[0].split()) or shown.stderr
     assert re.findall(r"--\w+ (?:'.'|\w+)", message.rsplit(": use", 1)[-1]) == advised
 
 
 def test_negative_numbers_are_no_missing_values(workdir: Path) -> None:
-    """Whatever sign they have: a minus is read, and what is in brackets is left out rather than called missing."""
+    """Whatever sign they have: a minus is read, and what is in brackets is left out rather than
+    called missing."""
     numbers = np.random.default_rng(0).normal(size=60).round(2)
     minus = [f"{value:.2f}".replace("-", "\N{MINUS SIGN}") for value in numbers]
     brackets = [f"({-value:.2f})" if value < 0.0 else f"{value:.2f}" for value in numbers]
@@ -318,26 +376,34 @@ def test_an_outcome_in_another_form_says_so() -> None:
 
 def small(n: int = 120) -> pd.DataFrame:
     rng = np.random.default_rng(3)
-    x, z = rng.normal(size=n), rng.normal(10, 1, n)
+    x = rng.normal(size=n)
+    z = rng.normal(10, 1, n)
     kind = rng.choice(np.array(["a", "b", None], dtype=object), n)
     lab = np.where(z < 9, "<9", np.where(z > 12, ">12", [f"{value:.2f}" for value in z]))
     y = x + (kind == "b") + 3.0 * pd.isna(kind) + rng.normal(0, 0.1, n)
-    return pd.DataFrame({"site": ["u", "v"] * (n // 2), "x": x, "kind": kind, "lab": lab, "z": z, "y": y})
+    return pd.DataFrame(
+        {"site": ["u", "v"] * (n // 2), "x": x, "kind": kind, "lab": lab, "z": z, "y": y}
+    )
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_limits_of_detection(frame: Any) -> None:
     table = small().drop(columns="kind")
-    below, above = table["lab"] == "<9", table["lab"] == ">12"
+    below = table["lab"] == "<9"
+    above = table["lab"] == ">12"
     assert below.sum() > 3 < above.sum() + 3
     for way, low in {"half": 4.5, "limit": 9.0}.items():
         data = MultiEnvironmentData.from_table(frame(table), "y", "site", below_limit=way)
         lab = data.X[:, data.features.columns.index("lab")]
         assert set(lab[below]) == {low}
         assert set(lab[above]) <= {12.0}
-        np.testing.assert_array_equal(lab[~below & ~above], table["lab"][~below & ~above].astype(float))
+        np.testing.assert_array_equal(
+            lab[~below & ~above], table["lab"][~below & ~above].astype(float)
+        )
     with pytest.warns(DataWarning, match="dropped"):
-        data = MultiEnvironmentData.from_table(frame(table), "y", "site", below_limit="missing", missing="drop")
+        data = MultiEnvironmentData.from_table(
+            frame(table), "y", "site", below_limit="missing", missing="drop"
+        )
     assert data.n_rows == (~below & ~above).sum()
     with pytest.raises(SettingError, match="half"):
         Columns(below_limit="quarter")
@@ -357,7 +423,12 @@ def test_missing_values_have_a_level_in_fit_and_prediction(tmp_path: Path) -> No
     spelled = rows.assign(kind=rows["kind"].fillna(MISSING_LEVEL))
     np.testing.assert_array_equal(model.predict(rows), model.predict(spelled))
     table.head(20).to_csv(tmp_path / "new.csv", index=False)
-    assert run("predict", tmp_path / "model.json", tmp_path / "new.csv", "--out", tmp_path / "p.csv").exit_code == 0
+    assert (
+        run(
+            "predict", tmp_path / "model.json", tmp_path / "new.csv", "--out", tmp_path / "p.csv"
+        ).exit_code
+        == 0
+    )
     assert pd.read_csv(tmp_path / "p.csv")["prediction"].notna().all()
     with pytest.raises(DataError, match="missing='level'"):
         MultiEnvironmentData.from_table(table, "y", "site")
@@ -366,10 +437,17 @@ def test_missing_values_have_a_level_in_fit_and_prediction(tmp_path: Path) -> No
 def test_a_level_of_the_name_of_missing_values_is_refused() -> None:
     table = small().drop(columns="lab")
     table["kind"] = table["kind"].replace("a", f" {MISSING_LEVEL}")
-    with pytest.raises(DataError, match="'kind' has a level '\\(missing\\)', as missing values have"):
+    with pytest.raises(
+        DataError, match="'kind' has a level '\\(missing\\)', as missing values have"
+    ):
         MultiEnvironmentData.from_table(table, "y", "site", missing="level")
-    (finding,) = (finding for finding in check(table, "y", "site").findings if finding.code == "missing")
-    assert [dict(remedy.settings) for remedy in finding.remedies] == [{"missing": "drop"}, {"exclude": ["kind"]}]
+    (finding,) = (
+        finding for finding in check(table, "y", "site").findings if finding.code == "missing"
+    )
+    assert [dict(remedy.settings) for remedy in finding.remedies] == [
+        {"missing": "drop"},
+        {"exclude": ["kind"]},
+    ]
     settings = {"missing": "level", "na": {"kind": [MISSING_LEVEL]}}
     data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
     without = small().drop(columns="lab").replace({"kind": {"a": None}})
@@ -385,13 +463,27 @@ def test_a_level_for_categories_and_rows_that_lack_numbers_are_dropped(tmp_path:
         data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
     assert data.n_rows == table["z"].notna().sum()
     assert data.encoding.of_levels["kind"].levels == ("b", "a", MISSING_LEVEL)
-    kind, z = (finding for finding in check(table, "y", "site").findings if finding.code == "missing")
-    assert [dict(remedy.settings) for remedy in z.remedies[:2]] == [{"missing": "drop"}, {"missing": "level"}]
+    kind, z = (
+        finding for finding in check(table, "y", "site").findings if finding.code == "missing"
+    )
+    assert [dict(remedy.settings) for remedy in z.remedies[:2]] == [
+        {"missing": "drop"},
+        {"missing": "level"},
+    ]
     assert z.remedies[:2] == kind.remedies[:2]
     assert f"keeps {data.n_rows} of" in z.remedies[1].note
     table.to_csv(tmp_path / "t.csv", index=False)
     fitted = run(
-        "fit", tmp_path / "t.csv", "-o", "y", "-e", "site", "--missing", "level", "--save", tmp_path / "m.json"
+        "fit",
+        tmp_path / "t.csv",
+        "-o",
+        "y",
+        "-e",
+        "site",
+        "--missing",
+        "level",
+        "--save",
+        tmp_path / "m.json",
     )
     assert fitted.exit_code == 0, fitted.stderr
     ways = "--missing", "empty", "--out", tmp_path / "p.csv"
@@ -445,7 +537,9 @@ def test_words_among_numbers_are_missing() -> None:
         assert MultiEnvironmentData.from_table(table, "y", "site", **settings).n_rows == 108
 
 
-@pytest.mark.parametrize("setting", [{"missing": "level"}, {"columns": Columns(below_limit="half")}])
+@pytest.mark.parametrize(
+    "setting", [{"missing": "level"}, {"columns": Columns(below_limit="half")}]
+)
 def test_what_needs_the_whole_table_is_refused_in_pieces(setting: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match="in pieces"):
         Moments.from_rows(small()[["x", "z", "y", "site"]], "y", "site", **setting)
@@ -454,8 +548,12 @@ def test_what_needs_the_whole_table_is_refused_in_pieces(setting: dict[str, Any]
 def test_units_and_absent_columns_need_environments() -> None:
     rng = np.random.default_rng(0)
     site = np.repeat(list("abcd"), 50)
-    table = pd.DataFrame({"site": site, "mass": rng.lognormal(0, 0.3, 200), "size": rng.lognormal(0, 2, 200)})
-    table = table.assign(y=rng.normal(size=200), gone=np.where(site == "b", np.nan, rng.normal(size=200)))
+    table = pd.DataFrame(
+        {"site": site, "mass": rng.lognormal(0, 0.3, 200), "size": rng.lognormal(0, 2, 200)}
+    )
+    table = table.assign(
+        y=rng.normal(size=200), gone=np.where(site == "b", np.nan, rng.normal(size=200))
+    )
     table.loc[site == "c", "mass"] *= 1000
     table.loc[site == "c", "size"] *= 12  # inside the spread of its kind
     found = {finding.code: finding for finding in check(table, "y", "site").findings}
@@ -470,10 +568,14 @@ def test_labels_that_differ_in_leading_zeros_are_found() -> None:
     table["code"] = np.resize(["a7", "b", "a07"], len(table))
     sites, codes = check(table, "y", "site").findings
     assert (sites.code, sites.environments) == ("labels_alike", ("1", "01", "A1-2", "A01-2"))
-    assert dict(sites.remedies[0].settings) == {"merge_environments": {"1": ["1", "01"], "A1-2": ["A1-2", "A01-2"]}}
+    assert dict(sites.remedies[0].settings) == {
+        "merge_environments": {"1": ["1", "01"], "A1-2": ["A1-2", "A01-2"]}
+    }
     assert sites.rows == table["site"].isin(sites.environments).sum()
     assert (codes.code, codes.column, codes.remedies) == ("labels_alike", "code", ())
-    merged = MultiEnvironmentData.from_table(table, "y", "site", **check(table, "y", "site").settings)
+    merged = MultiEnvironmentData.from_table(
+        table, "y", "site", **check(table, "y", "site").settings
+    )
     assert set(merged.environments) == {"1", "2", "10", "1.05", "1.5", "A1-2"}
 
 
@@ -481,7 +583,9 @@ def test_words_among_one_number_are_no_constant() -> None:
     """The first remedy makes the words missing, which leaves "1" and "01": one number."""
     table = small().drop(columns=["lab", "kind"])
     table["code"] = np.resize(["1", "A", "01", "B"], len(table))
-    codes = {finding.code for finding in check(table, "y", "site").findings if finding.column == "code"}
+    codes = {
+        finding.code for finding in check(table, "y", "site").findings if finding.column == "code"
+    }
     assert "words" in codes
     assert "constant" not in codes
     table["code"] = np.resize(["1", ""], len(table))
@@ -490,9 +594,15 @@ def test_words_among_one_number_are_no_constant() -> None:
 
 
 def test_capitals_are_a_question_and_levels_that_print_alike_are_left_out() -> None:
-    sites, kinds = ["gal4", "GAL4", "wild"] * 30, ["a b", "a\N{NO-BREAK SPACE}b", "c"] * 30
+    sites = ["gal4", "GAL4", "wild"] * 30
+    kinds = ["a b", "a\N{NO-BREAK SPACE}b", "c"] * 30
     table = pd.DataFrame(
-        {"site": sites, "kind": np.roll(kinds, 1)[::-1], "sex": ["m", "M"] * 45, "y": np.arange(90) % 7}
+        {
+            "site": sites,
+            "kind": np.roll(kinds, 1)[::-1],
+            "sex": ["m", "M"] * 45,
+            "y": np.arange(90) % 7,
+        }
     )
     found = check(table, "y", "site")
     assert [(finding.column, finding.code) for finding in found.findings] == [
@@ -509,8 +619,12 @@ def test_frames_of_any_kind_say_the_same(clinical: pd.DataFrame, found: DataChec
 
 
 def test_copies() -> None:
-    table = small()[["site", "x", "z", "y"]].assign(celsius=lambda t: t["x"], fahrenheit=lambda t: 32 + 1.8 * t["x"])
-    found = check(table.assign(z=table["z"].mask(table["z"] < 9)), "y", "site", columns=Columns(exclude=["z"]))
+    table = small()[["site", "x", "z", "y"]].assign(
+        celsius=lambda t: t["x"], fahrenheit=lambda t: 32 + 1.8 * t["x"]
+    )
+    found = check(
+        table.assign(z=table["z"].mask(table["z"] < 9)), "y", "site", columns=Columns(exclude=["z"])
+    )
     assert [(finding.code, finding.column) for finding in found.findings] == [
         ("copies", "celsius"),
         ("copies", "fahrenheit"),
@@ -538,13 +652,17 @@ def test_times_and_counts_go_the_same_way(kind: tuple[str, ...], files: dict[str
 
 def test_every_code_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "missing-values.md"
-    listed = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    listed = dict(
+        re.findall(r"^\| `(\w+)` \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert {code: listed.get(code) for code in CODES} == CODES
 
 
 def _table(**columns: Any) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    return pd.DataFrame({"y": rng.normal(size=60), "site": ["a", "b", "c"] * 20, "x": rng.normal(size=60)} | columns)
+    return pd.DataFrame(
+        {"y": rng.normal(size=60), "site": ["a", "b", "c"] * 20, "x": rng.normal(size=60)} | columns
+    )
 
 
 @pytest.mark.parametrize(
@@ -581,7 +699,9 @@ def test_columns_of_all_types_are_looked_at() -> None:
     codes = {"empty": "constant", "share": "with_unit", "twin": "copies"}
     codes |= dict.fromkeys(("hash", "pid", "rownames"), "identifier")
     codes["town"] = "within"
-    assert {finding.column: finding.code for finding in found.findings} == codes | {"comma": "numbers_as_text"}
+    assert {finding.column: finding.code for finding in found.findings} == codes | {
+        "comma": "numbers_as_text"
+    }
     assert found.settings["decimal"] == ","
     table = table.assign(money=["567", *(f"{n},234" for n in numbers[1:])])
     found = check(table, "y", "site")
@@ -636,6 +756,8 @@ def test_settings_beside_columns_are_refused() -> None:
 
 def test_labels_that_are_dates_are_written() -> None:
     site = pd.to_datetime(["2020", "2021", "2022"] * 20)
-    found = check(_table(site=site, z=np.where(site.year == 2020, np.nan, np.arange(60))), "y", "site")
+    found = check(
+        _table(site=site, z=np.where(site.year == 2020, np.nan, np.arange(60))), "y", "site"
+    )
     (absent,) = json.loads(found.to_json())["findings"]
     assert absent["environments"] == ["2020-01-01 00:00:00"]

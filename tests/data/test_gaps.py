@@ -20,13 +20,16 @@ SITE = np.where(ROWS % 2, "north", "south")
 def table(**columns: Any) -> pd.DataFrame:
     rng = np.random.default_rng(3)
     a, b = rng.normal(size=(2, N))
-    return pd.DataFrame({"a": a, "b": b, "y": a + rng.normal(size=N), "site": SITE}).assign(**columns)
+    return pd.DataFrame({"a": a, "b": b, "y": a + rng.normal(size=N), "site": SITE}).assign(
+        **columns
+    )
 
 
 def costly() -> pd.DataFrame:
     """50 rows lack c and d, 5 of these b too; 5 more lack b alone."""
     gone = ROWS < 50
-    c, d = np.where(gone, np.nan, ROWS * 0.1), np.where(gone, np.nan, np.cos(ROWS))
+    c = np.where(gone, np.nan, ROWS * 0.1)
+    d = np.where(gone, np.nan, np.cos(ROWS))
     lost = (ROWS >= 45) & (ROWS < 55)
     return table(c=c, d=d).assign(b=lambda t: t["b"].mask(lost))
 
@@ -52,10 +55,14 @@ def read(rows: pd.DataFrame, in_pieces: bool, **how: Any) -> Any:
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])
-@pytest.mark.parametrize("values", [None, np.where(ROWS % 8 == 0, 7.5, np.nan), np.where(ROWS % 8 == 0, "late", None)])
+@pytest.mark.parametrize(
+    "values", [None, np.where(ROWS % 8 == 0, 7.5, np.nan), np.where(ROWS % 8 == 0, "late", None)]
+)
 def test_columns_with_hardly_a_value_are_refused(values: Any, in_pieces: bool) -> None:
     with pytest.raises(DataError, match="'comment'") as refused:
         read(table(comment=values), in_pieces)
-    assert {"exclude": ["comment"]} in [dict(remedy.settings) for remedy in refused.value.args[0].remedies]
+    assert {"exclude": ["comment"]} in [
+        dict(remedy.settings) for remedy in refused.value.args[0].remedies
+    ]
     with pytest.raises(DataError, match="'comment' has at most one value beside missing ones"):
         read(table(comment=values), in_pieces, missing="drop")

@@ -1,4 +1,5 @@
-"""Labels of environments and levels of categories are what a table says, whichever way it comes in."""
+"""Labels of environments and levels of categories are what a table says, whichever way it comes
+in."""
 
 from __future__ import annotations
 
@@ -33,11 +34,12 @@ AS_LEVELS = Columns(categorical=["code"])
 
 def table(labels: list[str] = WRITTEN, n: int = 12) -> pd.DataFrame:
     rng = np.random.default_rng(3)
-    x, site = rng.normal(size=len(labels) * n), np.repeat(labels, n)
+    x = rng.normal(size=len(labels) * n)
+    site = np.repeat(labels, n)
     code = np.tile(labels, n)
-    return pd.DataFrame({"x": x, "code": code, "y": x + rng.normal(size=len(x)), "site": site}, dtype=object).astype(
-        {"x": float, "y": float}
-    )
+    return pd.DataFrame(
+        {"x": x, "code": code, "y": x + rng.normal(size=len(x)), "site": site}, dtype=object
+    ).astype({"x": float, "y": float})
 
 
 def csv(folder: Path, rows: pd.DataFrame | None = None, name: str = "t.csv") -> Path:
@@ -58,11 +60,22 @@ def folders(folder: Path) -> Path:
 
 
 def files(folder: Path) -> list[Path]:
-    return [csv(folder, rows, f"{label}.csv") for label, rows in table().groupby("site", sort=False)]
+    return [
+        csv(folder, rows, f"{label}.csv") for label, rows in table().groupby("site", sort=False)
+    ]
 
 
 def command(folder: Path) -> Any:
-    arguments = ["--outcome", "y", "--environment", "site", "--categorical", "code", "--json", str(folder / "p.json")]
+    arguments = [
+        "--outcome",
+        "y",
+        "--environment",
+        "site",
+        "--categorical",
+        "code",
+        "--json",
+        str(folder / "p.json"),
+    ]
     result = run("fit", str(csv(folder)), *arguments, "--save", str(folder / "model.json"))
     assert result.exit_code == 0, result.stderr
     assert "'a' and 'a '" in result.stderr
@@ -127,9 +140,17 @@ def test_labels_and_levels_are_text_as_written(tmp_path: Path, entry: str) -> No
 
 def test_numbers_of_a_data_frame_stay_numbers() -> None:
     rows = table(["1", "2"], 30)
-    for numbers, labels in (([1, 1.0, 2], (1, 2)), ([1.5, 2, 3], (1.5, 2, 3)), (["1", "1.5", "2"], ("1", "1.5", "2"))):
+    for numbers, labels in (
+        ([1, 1.0, 2], (1, 2)),
+        ([1.5, 2, 3], (1.5, 2, 3)),
+        (["1", "1.5", "2"], ("1", "1.5", "2")),
+    ):
         rows["site"] = rows["code"] = numbers * 20
-        rows["site"] = np.repeat(numbers, 20).astype(object) if isinstance(numbers[0], str) else np.repeat(numbers, 20)
+        rows["site"] = (
+            np.repeat(numbers, 20).astype(object)
+            if isinstance(numbers[0], str)
+            else np.repeat(numbers, 20)
+        )
         data = of_table(rows)
         assert data.environments == labels
         assert data.encoding is not None
@@ -140,26 +161,41 @@ def test_numbers_of_a_data_frame_stay_numbers() -> None:
 
 
 @pytest.mark.parametrize("source", [csv, parquet])
-def test_environments_are_dropped_and_merged_as_written(tmp_path: Path, source: Callable[[Path], Path]) -> None:
+def test_environments_are_dropped_and_merged_as_written(
+    tmp_path: Path, source: Callable[[Path], Path]
+) -> None:
     chosen = Environments(drop=["a", "1.5"], merge={"small ": ["1", " 10"], "3": ["3.1", "3.10"]})
     for read in (from_table, Moments.from_rows):
         with pytest.warns(DataWarning, match="'a' and 'a '"):
             data = read(source(tmp_path), "y", "site", columns=AS_LEVELS, select=chosen)
-        assert sorted(map(str, data.environments)) == sorted(["01", "small", "3", "true", "TRUE", "1e3", "1000"])
+        assert sorted(map(str, data.environments)) == sorted(
+            ["01", "small", "3", "true", "TRUE", "1e3", "1000"]
+        )
         assert data.counts.sum() == 12 * 12 - 36
         assert any("'a' and 'a '" in note for note in data.losses)
 
 
 def test_merge_of_the_command(tmp_path: Path) -> None:
     path = csv(tmp_path, table(["01", "1", "2"], 20)[["x", "y", "site"]])
-    fit = ["fit", str(path), "--outcome", "y", "--environment", "site", "--json", str(tmp_path / "p.json")]
+    fit = [
+        "fit",
+        str(path),
+        "--outcome",
+        "y",
+        "--environment",
+        "site",
+        "--json",
+        str(tmp_path / "p.json"),
+    ]
     assert run(*fit, "--merge", "01+2=other").exit_code == 0
     assert json.loads((tmp_path / "p.json").read_text())["environments"] == ["other", "1"]
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 def test_levels_of_tables_to_predict(tmp_path: Path) -> None:
-    model = BIP(columns=AS_LEVELS).fit(table()[["x", "code"]], table()["y"], environments=table()["site"])
+    model = BIP(columns=AS_LEVELS).fit(
+        table()[["x", "code"]], table()["y"], environments=table()["site"]
+    )
     model.save(tmp_path / "model.json")
     new = pd.DataFrame({"x": [0.5, 0.5], "code": ["3.10 ", "3.1"]})
     for predictor in (model, load(tmp_path / "model.json")):
@@ -182,7 +218,9 @@ def test_read_table_tells_of_numbers_that_are_written_in_several_ways(tmp_path: 
     with pytest.warns(DataWarning, match="several ways") as told:
         read = read_table(csv(tmp_path, rows))
     message = told[0].message.args[0]
-    assert [dict(remedy.settings) for remedy in message.remedies] == [{"as_text": ["code", "site", "flag"]}]
+    assert [dict(remedy.settings) for remedy in message.remedies] == [
+        {"as_text": ["code", "site", "flag"]}
+    ]
     assert "'01' and '1'" in message
     assert read["site"].tolist() == [1] * 8 + [2] * 4
     with warnings.catch_warnings():
@@ -207,7 +245,8 @@ def test_whole_numbers_of_a_sheet_with_gaps_stay_whole(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_with_and_without_a_fraction_are_one_level(tmp_path: Path) -> None:
-    """As where one hospital writes 4.0 and the next one 4; environments stay what they are called."""
+    """As where one hospital writes 4.0 and the next one 4; environments stay what they are
+    called."""
     rows = table(["3", "4.0", "4"])
     rows["site"] = np.resize(["1", "1.0", "2"], len(rows))
     rows["code"] = np.repeat(["3", "4.0", "4"], len(rows) // 3)
@@ -215,7 +254,9 @@ def test_whole_numbers_with_and_without_a_fraction_are_one_level(tmp_path: Path)
     for given in (rows, tmp_path / "t.csv"):
         with pytest.warns(DataWarning) as told:
             data = from_table(given, "y", "site", columns=AS_LEVELS)
-        assert [str(warning.message) for warning in told] == ["column 'code': '4' and '4.0' are one level."]
+        assert [str(warning.message) for warning in told] == [
+            "column 'code': '4' and '4.0' are one level."
+        ]
         assert data.encoding.of_levels["code"].levels == ("3", "4")
         assert data.environments == ("1", "1.0", "2")
 
@@ -238,7 +279,12 @@ def test_levels_of_a_sheet_that_become_one_are_told(tmp_path: Path) -> None:
 def test_empty_text_is_missing(tmp_path: Path) -> None:
     rows = table(["", "  ", "a", "b"])
     rows.to_parquet(tmp_path / "t.parquet")
-    for source in (rows, rows.astype({"site": "category"}), tmp_path / "t.parquet", csv(tmp_path, rows)):
+    for source in (
+        rows,
+        rows.astype({"site": "category"}),
+        tmp_path / "t.parquet",
+        csv(tmp_path, rows),
+    ):
         for read in (from_table, Moments.from_rows):
             with pytest.raises(DataError, match="no label in 24 rows"):
                 read(source, "y", "site")
@@ -256,15 +302,20 @@ def test_a_label_of_each_type() -> None:
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_numbers_are_quoted_in_sentences() -> None:
     rng = np.random.default_rng(1)
-    site, x = np.repeat([1, 2, 3], 60), rng.normal(size=180)
-    rows = pd.DataFrame({"x": x, "y": np.where(site == 3, -2.0, 2.0) * x + rng.normal(size=180), "site": site})
+    site = np.repeat([1, 2, 3], 60)
+    x = rng.normal(size=180)
+    rows = pd.DataFrame(
+        {"x": x, "y": np.where(site == 3, -2.0, 2.0) * x + rng.normal(size=180), "site": site}
+    )
     model = BIP(prior="inclusion(1)").fit(from_table(rows, "y", "site"))
     diagnosis = str(model.diagnose())
     assert "'3'" in str(model.decision_.verdict)
     assert "'3'" in diagnosis
     assert not re.search(r"(environment|without|most|in) 3\b", diagnosis, re.IGNORECASE)
     assert "'1' (60 rows), '2' (60 rows)" in repr(from_table(rows, "y", "site"))
-    assert from_table(rows, "y", "site", drop_environments=["3"]).losses[0].endswith("'3' (60 rows).")
+    assert (
+        from_table(rows, "y", "site", drop_environments=["3"]).losses[0].endswith("'3' (60 rows).")
+    )
     gaps = rows.assign(x=rows["x"].where(rows.index != 179))
     with pytest.warns(DataWarning, match="1 of environment '3'"):
         from_table(gaps, "y", "site", missing="drop")
@@ -280,12 +331,16 @@ def test_periods_are_text_wherever_they_come_in(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
     table["year"] = pd.period_range("2020", periods=3, freq="Y").repeat(10)
-    for data in (MultiEnvironmentData.from_table(table, "y", "year"), Moments.from_rows(table, "y", "year")):
+    for data in (
+        MultiEnvironmentData.from_table(table, "y", "year"),
+        Moments.from_rows(table, "y", "year"),
+    ):
         assert data.environments == ("2020", "2021", "2022")
 
 
 def test_fit_advises_settings_that_the_named_function_has() -> None:
-    X, y = np.arange(24.0).reshape(12, 2), np.arange(12.0)
+    X = np.arange(24.0).reshape(12, 2)
+    y = np.arange(12.0)
     with pytest.raises(DataError) as caught:
         BIP().fit(np.where(X == 3.0, np.nan, X), y, environments=["x", "x\u200b", "w"] * 4)
     advised = re.findall(r"MultiEnvironmentData\.(\w+)\(\.\.\., (\w+)=", str(caught.value))

@@ -20,7 +20,9 @@ SHARES = {"u": 0.6, "v": 0.3, "w": 0.05, "t": 0.02}
 def gappy(seed: int = 0, n: int = 300, shares: dict[str, float] = SHARES) -> pd.DataFrame:
     """Columns with so large a share missing; `v` is missing everywhere in "c"."""
     rng = np.random.default_rng(seed)
-    table = pd.DataFrame({"site": rng.choice(ENVIRONMENTS, n), "whole": rng.normal(size=n), "y": rng.normal(size=n)})
+    table = pd.DataFrame(
+        {"site": rng.choice(ENVIRONMENTS, n), "whole": rng.normal(size=n), "y": rng.normal(size=n)}
+    )
     for name, share in shares.items():
         table[name] = np.where(rng.random(n) < share, np.nan, rng.normal(size=n))
     table.loc[table["site"] == "c", "v"] = np.nan
@@ -42,7 +44,9 @@ def test_counts_are_those_of_the_table(found: DataCheck) -> None:
     )
     percent = found.missing_by_environment(percent=True)
     assert percent.loc["v", "c"] == 100.0
-    assert percent.loc["u", "a"] == pytest.approx(100.0 * table[table["site"] == "a"]["u"].isna().mean())
+    assert percent.loc["u", "a"] == pytest.approx(
+        100.0 * table[table["site"] == "a"]["u"].isna().mean()
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -75,7 +79,9 @@ def test_no_other_features_keep_clearly_more(found: DataCheck) -> None:
     best = found.missing_values.best
     assert best is not None
     values = [
-        len(table.dropna(subset=[*kept, "y"])) * size for size in range(1, 5) for kept in combinations(features, size)
+        len(table.dropna(subset=[*kept, "y"])) * size
+        for size in range(1, 5)
+        for kept in combinations(features, size)
     ]
     assert best.values >= 0.95 * max(values)
     assert best.exclude == ("u",)

@@ -44,9 +44,21 @@ def failing(phrase: str, kind: type[Exception] = DataError) -> Any:
         pytest.param(YES, (False, True), YES, id="truth values"),
         pytest.param(np.where(YES, "1", "0"), ("0", "1"), YES, id="numbers as text"),
         pytest.param(np.where(YES, "9", "10"), ("10", "9"), YES, id="numbers as text, by letters"),
-        pytest.param(pd.Categorical(np.where(YES, "low", "high"), ["low", "high"]), ("high", "low"), YES, id="sorted"),
-        pytest.param(pd.Categorical(np.where(YES, "b", "a"), ["a", "b", "c"]), ("a", "b"), YES, id="unused category"),
-        pytest.param(pd.array(YES, dtype="boolean"), (False, True), YES, id="nullable truth values"),
+        pytest.param(
+            pd.Categorical(np.where(YES, "low", "high"), ["low", "high"]),
+            ("high", "low"),
+            YES,
+            id="sorted",
+        ),
+        pytest.param(
+            pd.Categorical(np.where(YES, "b", "a"), ["a", "b", "c"]),
+            ("a", "b"),
+            YES,
+            id="unused category",
+        ),
+        pytest.param(
+            pd.array(YES, dtype="boolean"), (False, True), YES, id="nullable truth values"
+        ),
     ],
 )
 def test_two_classes_are_zero_and_one(values: Any, classes: tuple[Any, Any], ones: Any) -> None:
@@ -106,7 +118,9 @@ def test_an_environment_without_events_is_one() -> None:
     flat = np.where(SITE == "east", 0, YES)
     assert from_table(TABLE.assign(y=flat), "y", "site").n_environments == 3
     with failing("outcome 'y' is constant inside environment 'east'"):
-        flat_numbers = from_table(TABLE.assign(y=np.where(SITE == "east", 0.5, RNG.normal(size=N))), "y", "site")
+        flat_numbers = from_table(
+            TABLE.assign(y=np.where(SITE == "east", 0.5, RNG.normal(size=N))), "y", "site"
+        )
         BIP(deviations="free").fit(flat_numbers)
     with failing("outcome 'y' is constant: every row is 0"):
         from_table(TABLE.assign(y=0), "y", "site")
@@ -119,7 +133,9 @@ def test_classes_of_tables_and_files_come_back(tmp_path: Path, convert: Any) -> 
     table = TABLE.assign(died=np.where(YES, "yes", "no"))
     if convert == "file":
         table.to_csv(tmp_path / "table.csv", index=False)
-    data = from_table(tmp_path / "table.csv" if convert == "file" else convert(table), "died", "site")
+    data = from_table(
+        tmp_path / "table.csv" if convert == "file" else convert(table), "died", "site"
+    )
     assert data.classes == ("no", "yes")
     assert data.to_frame()["died"].tolist() == table["died"].tolist()
 
@@ -139,7 +155,9 @@ def test_what_comes_with_the_outcome_is_no_feature() -> None:
     data = from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=YES)
     assert data.event_name == "event"
     np.testing.assert_array_equal(data.event, YES)
-    named = from_arrays(TABLE[["a", "b"]].set_axis(["event", "b"], axis=1), TIMES, SITE, event=YES.tolist())
+    named = from_arrays(
+        TABLE[["a", "b"]].set_axis(["event", "b"], axis=1), TIMES, SITE, event=YES.tolist()
+    )
     assert named.event_name == "event_"
     assert from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=SURVIVAL["died"]).event_name == "died"
 
@@ -151,30 +169,62 @@ def test_events_stay_with_their_rows() -> None:
     shuffled["died"] = shuffled["died"].astype("Int64").mask(shuffled["row"] == 11)
     merge = {"rest": ["south", "east"]}
     with pytest.warns(DataWarning, match="dropped 3 of 60 rows"):
-        data = from_table(shuffled, "time", "site", missing="drop", event="died", merge_environments=merge)
+        data = from_table(
+            shuffled, "time", "site", missing="drop", event="died", merge_environments=merge
+        )
     for rows_of in (data, data.choosing(["rest"]), data.narrowed(np.array([False, False, True]))):
         rows = rows_of.X[:, rows_of.feature_names.index("row")].astype(int)
         np.testing.assert_array_equal(rows_of.event, YES[rows])
         np.testing.assert_array_equal(rows_of.y, TIMES[rows])
     again = from_table(data.to_frame(), "time", "site", event="died")
     np.testing.assert_array_equal(again.event, data.event)
-    few = from_table(COUNTS, "visits", "site", exposure="years", min_rows=2, drop_environments=["north"])
+    few = from_table(
+        COUNTS, "visits", "site", exposure="years", min_rows=2, drop_environments=["north"]
+    )
     np.testing.assert_array_equal(few.exposure, YEARS[SITE != "north"])
 
 
 @pytest.mark.parametrize(
     ("table", "asked", "phrase"),
     [
-        (SURVIVAL, {"event": "dead"}, "event column 'dead' is not in the table; did you mean 'died'?"),
-        (SURVIVAL, {"event": "time"}, "column 'time' is both outcome and event: name two different columns."),
+        (
+            SURVIVAL,
+            {"event": "dead"},
+            "event column 'dead' is not in the table; did you mean 'died'?",
+        ),
+        (
+            SURVIVAL,
+            {"event": "time"},
+            "column 'time' is both outcome and event: name two different columns.",
+        ),
         (SURVIVAL, {"event": "site"}, "column 'site' is both environment and event"),
-        (SURVIVAL, {"event": "died", "features": ["a", "died"]}, "features contains the event column 'died'"),
-        (SURVIVAL, {"event": "died", "exclude": ["died"]}, "'died' is not among the feature columns"),
+        (
+            SURVIVAL,
+            {"event": "died", "features": ["a", "died"]},
+            "features contains the event column 'died'",
+        ),
+        (
+            SURVIVAL,
+            {"event": "died", "exclude": ["died"]},
+            "'died' is not among the feature columns",
+        ),
         (SURVIVAL.assign(died=0), {"event": "died"}, "event 'died' is 0 in every row"),
-        (SURVIVAL.assign(time=np.where(np.arange(N) < 2, 0.0, TIMES)), {"event": "died"}, "not above 0 in 2 rows"),
-        (SURVIVAL.assign(died=np.where(np.arange(N) == 4, np.nan, 1.0)), {"event": "died"}, "'died' (1 row)"),
+        (
+            SURVIVAL.assign(time=np.where(np.arange(N) < 2, 0.0, TIMES)),
+            {"event": "died"},
+            "not above 0 in 2 rows",
+        ),
+        (
+            SURVIVAL.assign(died=np.where(np.arange(N) == 4, np.nan, 1.0)),
+            {"event": "died"},
+            "'died' (1 row)",
+        ),
         (SURVIVAL, {"exposure": "site"}, "column 'site' is both environment and exposure"),
-        (SURVIVAL.assign(years=YEARS), {"exposure": "years"}, "counts, and 'time' is not in 60 rows"),
+        (
+            SURVIVAL.assign(years=YEARS),
+            {"exposure": "years"},
+            "counts, and 'time' is not in 60 rows",
+        ),
         (SURVIVAL.assign(w="x"), {"exposure": "w"}, "exposure 'w' holds 'x': it must be numbers"),
     ],
 )
@@ -194,7 +244,11 @@ def test_events_are_said_and_not_guessed(values: Any) -> None:
 
 def test_arrays_beside_the_outcome_are_checked() -> None:
     X = TABLE[["a", "b"]]
-    wrong = {"event 'event'": np.where(YES, 2, 1), "event has 59 rows": YES[1:], "event='died'": "died"}
+    wrong = {
+        "event 'event'": np.where(YES, 2, 1),
+        "event has 59 rows": YES[1:],
+        "event='died'": "died",
+    }
     for phrase, event in wrong.items():
         with failing(phrase):
             from_arrays(X, TIMES, SITE, event=event)
@@ -234,7 +288,10 @@ def test_kinds_of_outcomes(y: np.ndarray, kind: str) -> None:
 
 def test_what_comes_with_it_decides_first() -> None:
     y = values((0, 5), (1, 5))
-    assert outcome_kind(y, "y", exposure="years") == ("count", "y is a count, and years its exposure")
+    assert outcome_kind(y, "y", exposure="years") == (
+        "count",
+        "y is a count, and years its exposure",
+    )
     assert outcome_kind(y, "y", event="died").kind == "time"
     assert outcome_kind(y, "y", classes=("no", "yes")).reason == "y has two values: 'no' and 'yes'"
 
@@ -256,7 +313,9 @@ def test_a_missing_class_may_be_the_first(place: int, given: Any, nothing: Any) 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 def test_classes_are_those_of_the_rows_that_are_left() -> None:
-    table = pd.DataFrame({"a": TABLE["a"], "b": TABLE["b"], "site": SITE, "y": np.where(YES, "yes", "no")})
+    table = pd.DataFrame(
+        {"a": TABLE["a"], "b": TABLE["b"], "site": SITE, "y": np.where(YES, "yes", "no")}
+    )
     table.loc[:3, "y"] = "maybe"
     with pytest.raises(DataError, match="has 3 classes, 'maybe', 'no', 'yes'"):
         from_table(table, "y", "site")

@@ -1,4 +1,5 @@
-"""Files: the format is recognised where it shows, refused where cells can be read in two ways, and read as stated."""
+"""Files: the format is recognised where it shows, refused where cells can be read in two ways, and
+read as stated."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from invariance.exceptions import DataError, DataWarning, Message, SettingError
 
 RNG = np.random.default_rng(8)
 TABLE = pd.DataFrame(
-    {"a": RNG.normal(size=24).round(6), "b b": RNG.normal(size=24), "y": RNG.normal(size=24), "site": ["n", "s"] * 12}
+    {
+        "a": RNG.normal(size=24).round(6),
+        "b b": RNG.normal(size=24),
+        "y": RNG.normal(size=24),
+        "site": ["n", "s"] * 12,
+    }
 )
 N = 24
 SITES = ["n"] * 12 + ["s"] * 12
@@ -35,7 +41,10 @@ def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 def table(path: Path, cells: list[str], sep: str = ";", y: list[str] = Y) -> Path:
     """Of the columns x, y and site."""
-    body = [sep.join((f'"{x}"', f'"{v}"', site)) for x, v, site in zip(cells * N, y, SITES, strict=False)]
+    body = [
+        sep.join((f'"{x}"', f'"{v}"', site))
+        for x, v, site in zip(cells * N, y, SITES, strict=False)
+    ]
     return written(path, "\n".join([sep.join(("x", "y", "site")), *body]) + "\n")
 
 
@@ -45,7 +54,8 @@ def remedies(refused: pytest.ExceptionInfo[Exception]) -> list[dict[str, Any]]:
     return [dict(remedy.settings) for remedy in message.remedies]
 
 
-# ---------------------------------------------------------------- what separates cells, and encodings
+# ---------------------------------------------------------------- what separates cells, and
+# encodings
 
 
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
@@ -64,7 +74,9 @@ def test_two_separators_that_fit_are_refused(tmp_path: Path) -> None:
     assert read_table(written(path, 'a;"b;c"\n1;"x;\ny"\n2;z\n')).columns.tolist() == ["a", "b;c"]
 
 
-@pytest.mark.parametrize(("line", "encoding"), [("sep=;\n", "utf-8-sig"), ('"SEP=;"\r\n', "utf-16")])
+@pytest.mark.parametrize(
+    ("line", "encoding"), [("sep=;\n", "utf-8-sig"), ('"SEP=;"\r\n', "utf-16")]
+)
 def test_a_first_line_that_names_the_separator(tmp_path: Path, line: str, encoding: str) -> None:
     path = written(tmp_path / "t.csv", f"{line}a, cm;b\n1,5;2\n2,5;3\n", encoding)
     assert read_table(path, decimal=",").to_dict("list") == {"a, cm": [1.5, 2.5], "b": [2, 3]}
@@ -85,7 +97,9 @@ def test_encodings(tmp_path: Path) -> None:
 
 def test_marked_packed_and_wide_text(tmp_path: Path) -> None:
     for encoding in ("utf-16", "utf-8-sig"):
-        assert read_table(written(tmp_path / "t.csv", "a,b\n1.5,2\n", encoding))["a"].tolist() == [1.5]
+        assert read_table(written(tmp_path / "t.csv", "a,b\n1.5,2\n", encoding))["a"].tolist() == [
+            1.5
+        ]
     (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1.5,2\n"))
     assert read_table(tmp_path / "t.csv")["a"].tolist() == [1.5]
     names = [f"column {j} {'of many' * 20}" for j in range(2_000)]
@@ -94,8 +108,20 @@ def test_marked_packed_and_wide_text(tmp_path: Path) -> None:
 
 
 BAD_OPTIONS: list[dict[str, Any]] = [
-    *({"sep": ";;"}, {"decimal": "'"}, {"sep": ",", "decimal": ","}, {"sheet": "a"}, {"thousands": "x"}, {"na": "NA"}),
-    *({"thousands": ".", "decimal": "."}, {"sep": ",", "thousands": "."}, {"encoding": "hex"}, {"encoding": "klingon"}),
+    *(
+        {"sep": ";;"},
+        {"decimal": "'"},
+        {"sep": ",", "decimal": ","},
+        {"sheet": "a"},
+        {"thousands": "x"},
+        {"na": "NA"},
+    ),
+    *(
+        {"thousands": ".", "decimal": "."},
+        {"sep": ",", "thousands": "."},
+        {"encoding": "hex"},
+        {"encoding": "klingon"},
+    ),
 ]
 
 
@@ -148,7 +174,9 @@ def test_decimals_that_cannot_be_thousands(tmp_path: Path, cell: str) -> None:
         (["1.234", "950"], ";", Y, False),
     ],
 )
-def test_points_in_groups_of_three(tmp_path: Path, cells: list[str], sep: str, y: list[str], refused: bool) -> None:
+def test_points_in_groups_of_three(
+    tmp_path: Path, cells: list[str], sep: str, y: list[str], refused: bool
+) -> None:
     path = table(tmp_path / "t.csv", cells, sep, y)
     if refused:
         with pytest.raises(DataError, match="'x'") as raised:
@@ -164,7 +192,9 @@ def test_commas_and_points_are_refused(tmp_path: Path) -> None:
         read_table(path)
     assert read_table(path, decimal=",")["a"].tolist() == [1.5, 2.5]
     assert read_table(path, decimal=".")["b"].tolist() == [2.5, 3.5]
-    assert read_table(written(path, "codes;b;site\n1,5;2.5;n\nnone,5;3.5;s\n"))["codes"].tolist() == ["1,5", "none,5"]
+    assert read_table(written(path, "codes;b;site\n1,5;2.5;n\nnone,5;3.5;s\n"))[
+        "codes"
+    ].tolist() == ["1,5", "none,5"]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +237,12 @@ def test_thousands_are_refused_and_read_where_they_are_stated(
     ],
 )
 def test_text_that_is_numbers_in_other_sources(
-    tmp_path: Path, kind: str, cells: list[str], advised: list[dict], option: dict[str, str], values: list[float]
+    tmp_path: Path,
+    kind: str,
+    cells: list[str],
+    advised: list[dict],
+    option: dict[str, str],
+    values: list[float],
 ) -> None:
     frame = pd.DataFrame({"x": cells * 12, "y": np.arange(N) % 5.0, "site": SITES})
     path = saved(frame, tmp_path / f"t.{kind}")
@@ -215,12 +250,16 @@ def test_text_that_is_numbers_in_other_sources(
     for rows in (path, frame):
         with pytest.raises(DataError, match="'x'") as refused:
             from_table(rows, "y", "site")
-        assert [remedy for remedy in remedies(refused) if "decimal" in remedy or "thousands" in remedy] == advised
+        assert [
+            remedy for remedy in remedies(refused) if "decimal" in remedy or "thousands" in remedy
+        ] == advised
 
 
 @pytest.mark.parametrize("stated", [{"decimal": ","}, {"thousands": "."}])
 @pytest.mark.parametrize("cells", [["2.5", "1.469"], ["1,5", "1.46"], ["1.469", "1.46"]])
-def test_points_between_decimal_commas_are_no_numbers(tmp_path: Path, stated: dict[str, str], cells: list[str]) -> None:
+def test_points_between_decimal_commas_are_no_numbers(
+    tmp_path: Path, stated: dict[str, str], cells: list[str]
+) -> None:
     path = TableFile.of(table(tmp_path / "t.csv", cells, y=COMMAS), **stated)
     for read in (from_table, Moments.from_rows):
         for numeric in ((), ("x",)):
@@ -228,7 +267,8 @@ def test_points_between_decimal_commas_are_no_numbers(tmp_path: Path, stated: di
                 read(path, "y", "site", numeric=numeric)
 
 
-# ---------------------------------------------------------------- missing values, names, large numbers
+# ---------------------------------------------------------------- missing values, names, large
+# numbers
 
 
 def example(word: Any, gap_in: str) -> pd.DataFrame:
@@ -246,34 +286,49 @@ def example(word: Any, gap_in: str) -> pd.DataFrame:
 
 
 def saved(frame: pd.DataFrame, path: Path) -> Path:
-    save: Any = {".csv": frame.to_csv, ".parquet": frame.to_parquet, ".xlsx": frame.to_excel}[path.suffix]
+    save: Any = {".csv": frame.to_csv, ".parquet": frame.to_parquet, ".xlsx": frame.to_excel}[
+        path.suffix
+    ]
     save(path, index=False)
     return path
 
 
 @pytest.mark.parametrize("gap_in", ["number", "truth", "text", "y", "site"])
 @pytest.mark.parametrize(
-    ("word", "na", "suffix"), [("   ", [], ".csv"), ("\u00a0? ", ["?"], ".csv"), (" n/a", [], ".xlsx")]
+    ("word", "na", "suffix"),
+    [("   ", [], ".csv"), ("\u00a0? ", ["?"], ".csv"), (" n/a", [], ".xlsx")],
 )
 def test_blanks_around_a_word_change_nothing(
     tmp_path: Path, gap_in: str, word: str, na: list[str], suffix: str
 ) -> None:
     found = read_table(saved(example(word, gap_in), tmp_path / f"t{suffix}"), na=na)
     assert found[gap_in].isna().sum() == 6
-    pd.testing.assert_frame_equal(found, read_table(saved(example("NA", gap_in), tmp_path / f"plain{suffix}"), na=na))
+    pd.testing.assert_frame_equal(
+        found, read_table(saved(example("NA", gap_in), tmp_path / f"plain{suffix}"), na=na)
+    )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
 def test_words_and_numbers_for_missing_values(tmp_path: Path, suffix: str) -> None:
-    frame = pd.DataFrame({"x": [-999.0, 1.5] * 12, "k": [-999, 3] * 12, "w": ["unknown ", "a"] * 12, "site": SITES})
+    frame = pd.DataFrame(
+        {"x": [-999.0, 1.5] * 12, "k": [-999, 3] * 12, "w": ["unknown ", "a"] * 12, "site": SITES}
+    )
     path = saved(frame.assign(flag=[True, False] * 12), tmp_path / f"t{suffix}")
     gaps = read_table(path, na=["-999", " unknown", "1"]).isna().sum().to_dict()
     assert gaps == {"x": 12, "k": 12, "w": 12, "site": 0, "flag": 0}
 
 
-@pytest.mark.parametrize(("suffix", "name"), [(".csv", " dose \r\n  (mg) "), (".xlsx", "dose\t(mg)")])
-def test_a_name_of_two_lines_is_one_that_can_be_typed(tmp_path: Path, suffix: str, name: str) -> None:
-    frame = example("NA", "number").rename(columns={"number": name}).assign(**{name: np.arange(30) % 7 + 0.5})
+@pytest.mark.parametrize(
+    ("suffix", "name"), [(".csv", " dose \r\n  (mg) "), (".xlsx", "dose\t(mg)")]
+)
+def test_a_name_of_two_lines_is_one_that_can_be_typed(
+    tmp_path: Path, suffix: str, name: str
+) -> None:
+    frame = (
+        example("NA", "number")
+        .rename(columns={"number": name})
+        .assign(**{name: np.arange(30) % 7 + 0.5})
+    )
     path = saved(frame, tmp_path / f"t{suffix}")
     assert read_table(path)["dose (mg)"][3] == 3.5
     assert from_table(path, "y", "site", ["dose (mg)"]).feature_names == ("dose (mg)",)
@@ -289,14 +344,20 @@ def test_rows_that_are_too_long_are_refused(tmp_path: Path, body: str) -> None:
         path = written(tmp_path / "t.csv", "a,b\n" + f"1,{'2' * 1000}\n" * filler + body)
         with pytest.raises(DataError, match=rf"t\.csv cannot be parsed.* line {line + filler}\b"):
             read_table(path)
-    assert read_table(written(path, "a,b\n1,2,\n3,4,\n")).to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+    assert read_table(written(path, "a,b\n1,2,\n3,4,\n")).to_dict("list") == {
+        "a": [1, 3],
+        "b": [2, 4],
+    }
 
 
-# ---------------------------------------------------------------- Excel, standard input, damaged files
+# ---------------------------------------------------------------- Excel, standard input, damaged
+# files
 
 
 def test_excel(tmp_path: Path) -> None:
-    full = TABLE.assign(code=[1, 1, 2] * 8, day=pd.date_range("2020-01-01", periods=24), gap=[None, 1.5] * 12)
+    full = TABLE.assign(
+        code=[1, 1, 2] * 8, day=pd.date_range("2020-01-01", periods=24), gap=[None, 1.5] * 12
+    )
     path = saved(full.assign(site=[1, 2] * 12), tmp_path / "t.xlsx")
     with pytest.raises(DataError, match="'day'"):
         from_table(path, "y", "site")
@@ -320,7 +381,9 @@ def test_sheets_are_named(tmp_path: Path) -> None:
         read_table(path, sep=";")
 
 
-@pytest.mark.parametrize(("suffix", "module"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow.parquet")])
+@pytest.mark.parametrize(
+    ("suffix", "module"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow.parquet")]
+)
 def test_the_extra_that_is_needed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, module: str
 ) -> None:
@@ -351,7 +414,12 @@ def test_damaged_files(tmp_path: Path, name: str, content: bytes, phrase: str) -
 
 def test_a_column_of_lists_is_refused_by_name(tmp_path: Path) -> None:
     table = pd.DataFrame(
-        {"a": [0.0, 1.0, 2.0, 5.0], "y": [1.0, 2.0, 3.0, 5.0], "site": list("ppqq"), "l": [[1, 2]] * 4}
+        {
+            "a": [0.0, 1.0, 2.0, 5.0],
+            "y": [1.0, 2.0, 3.0, 5.0],
+            "site": list("ppqq"),
+            "l": [[1, 2]] * 4,
+        }
     )
     table.to_parquet(tmp_path / "t.parquet")
     for columns in (("y", "site"), ("y", "l"), ("l", "site")):
@@ -364,4 +432,9 @@ def test_a_file_without_names_of_columns(tmp_path: Path) -> None:
     rows = "63.0,1.0,1.0,145.0\n67.0,1.0,4.0,160.0\n"
     with pytest.raises(DataError, match=r"first line of a\.csv has numbers, not names"):
         read_table(written(tmp_path / "a.csv", rows))
-    assert list(read_table(written(tmp_path / "b.csv", f"0,1,2,3\n{rows}")).columns) == ["0", "1", "2", "3"]
+    assert list(read_table(written(tmp_path / "b.csv", f"0,1,2,3\n{rows}")).columns) == [
+        "0",
+        "1",
+        "2",
+        "3",
+    ]

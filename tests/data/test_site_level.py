@@ -20,7 +20,12 @@ pytestmark = pytest.mark.filterwarnings("error::invariance.exceptions.DataWarnin
 def table(**more: Any) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(5), 20)
-    columns = {"a": rng.normal(size=100), "b": rng.integers(0, 2, 100), "y": rng.normal(size=100), "site": site}
+    columns = {
+        "a": rng.normal(size=100),
+        "b": rng.integers(0, 2, 100),
+        "y": rng.normal(size=100),
+        "site": site,
+    }
     return pd.DataFrame(columns | {name: np.asarray(values)[site] for name, values in more.items()})
 
 
@@ -36,7 +41,9 @@ def remedies(read: Callable[[], Any]) -> list[list[str]]:
 @pytest.mark.parametrize("read", READERS)
 def test_settings_and_recodings_are_named_once(read: Callable[..., Any]) -> None:
     settings = {"size": [3.0, 1.0, 4.0, 1.0, 5.0], "site4": [0, 0, 0, 0, 1], "kind": list("uvuvv")}
-    with pytest.warns(DataWarning, match="'size', 'site4', 'kind' are constant within each of 5 environments") as told:
+    with pytest.warns(
+        DataWarning, match="'size', 'site4', 'kind' are constant within each of 5 environments"
+    ) as told:
         read(table(**settings), "y", "site")
     assert len(told) == 1
     assert remedies(lambda: read(table(**settings), "y", "site")) == [["size", "site4", "kind"]]
@@ -79,7 +86,8 @@ def test_the_fit_of_a_table_warns_once_and_predictions_do_not() -> None:
 @pytest.mark.parametrize("read", [lambda data: data, Moments.from_data])
 def test_values_by_environment(read: Callable[[MultiEnvironmentData], Any]) -> None:
     rng = np.random.default_rng(0)
-    site, X = np.repeat([0, 1, 2], 10), rng.normal(size=(30, 4))
+    site = np.repeat([0, 1, 2], 10)
+    X = rng.normal(size=(30, 4))
     X[:, 1], X[:, 3] = np.array([2.0, 2.0, 5.0])[site], np.array([7.0, 8.0, 9.0])[site]
     X[site == 1, 0] = 1.0
     with warnings.catch_warnings():

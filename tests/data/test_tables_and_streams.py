@@ -58,10 +58,16 @@ REREADABLE = {
     "pandas of arrow": lambda: TABLE.to_pandas(types_mapper=pd.ArrowDtype),
     "pandas, categories": lambda: pd.DataFrame(COLUMNS).astype({"site": "category"}),
     "polars": lambda: pl.DataFrame(COLUMNS),
-    "polars, categories": lambda: pl.DataFrame(COLUMNS).with_columns(pl.col("site").cast(pl.Categorical)),
+    "polars, categories": lambda: pl.DataFrame(COLUMNS).with_columns(
+        pl.col("site").cast(pl.Categorical)
+    ),
     "narwhals": lambda: nw.from_native(pl.DataFrame(COLUMNS)),
     "a lazy frame": lambda: pl.LazyFrame(COLUMNS),
-    "a tuple of all sorts": lambda: (pl.DataFrame(COLUMNS)[:1], pd.DataFrame(COLUMNS)[1:3], TABLE[3:]),
+    "a tuple of all sorts": lambda: (
+        pl.DataFrame(COLUMNS)[:1],
+        pd.DataFrame(COLUMNS)[1:3],
+        TABLE[3:],
+    ),
     "pages": Pages,
 }
 READ_ONCE = {
@@ -94,7 +100,9 @@ def test_what_can_be_read_once(kind: str, batch_rows: int) -> None:
     assert not source.rereadable
     assert source.schema.names == list(COLUMNS)
     batches = batches_of(source, ["x", "n"], "site")
-    assert [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)] == ROWS
+    assert [
+        row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)
+    ] == ROWS
     assert all(batch.num_rows <= batch_rows for batch in batches)
     with pytest.raises(DataError, match="only once"):
         batches_of(source, ["x", "n"], "site")
@@ -116,9 +124,13 @@ def test_an_index_is_no_column_and_names_become_text() -> None:
     assert rows_of(frame, ["1"]) == [(1.0, "a")]
 
 
-@pytest.mark.parametrize("make", [lambda t: t, lambda t: t.to_pandas(), lambda t: t.to_reader(), lambda t: [t]])
+@pytest.mark.parametrize(
+    "make", [lambda t: t, lambda t: t.to_pandas(), lambda t: t.to_reader(), lambda t: [t]]
+)
 def test_names_that_occur_twice(make: Any) -> None:
-    twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0]), pa.array(["a"])], names=["x", "x", "site"])
+    twice = pa.Table.from_arrays(
+        [pa.array([1.0]), pa.array([2.0]), pa.array(["a"])], names=["x", "x", "site"]
+    )
     with pytest.raises(DataError, match=r"duplicate column names in .*: 'x'"):
         rows_of(make(twice), ["x"])
 
@@ -127,8 +139,14 @@ def test_names_that_occur_twice(make: Any) -> None:
     ("second", "message"),
     [
         ({"x": [1.0]}, "piece 2 of the iterable and piece 1 .* differ in the column 'site'"),
-        ({"x": [1.0], "site": ["a"], "z": [1]}, "piece 2 of the iterable and piece 1 .* differ in the column 'z'"),
-        ({"x": ["1"], "site": ["a"]}, r"'x' holds text in piece 2 of the iterable, and numbers in pieces before it"),
+        (
+            {"x": [1.0], "site": ["a"], "z": [1]},
+            "piece 2 of the iterable and piece 1 .* differ in the column 'z'",
+        ),
+        (
+            {"x": ["1"], "site": ["a"]},
+            r"'x' holds text in piece 2 of the iterable, and numbers in pieces before it",
+        ),
         ({"x": [[1.0]], "site": ["a"]}, r"'x' holds list<.*> in piece 2"),
         ([1.0, 2.0], r"piece 2 of the iterable cannot be read from the type list"),
     ],
@@ -136,12 +154,26 @@ def test_names_that_occur_twice(make: Any) -> None:
 def test_pieces_must_agree(second: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         rows_of(
-            [pa.table({"x": [1.0], "site": ["a"]}), second if isinstance(second, list) else pa.table(second)], ["x"]
+            [
+                pa.table({"x": [1.0], "site": ["a"]}),
+                second if isinstance(second, list) else pa.table(second),
+            ],
+            ["x"],
         )
 
 
 @pytest.mark.parametrize(
-    "rows", [None, 3, b"a.csv", {"x": [1]}, np.zeros((2, 2)), pd.Series([1.0]), pl.Series([1.0]), pa.array([1])]
+    "rows",
+    [
+        None,
+        3,
+        b"a.csv",
+        {"x": [1]},
+        np.zeros((2, 2)),
+        pd.Series([1.0]),
+        pl.Series([1.0]),
+        pa.array([1]),
+    ],
 )
 def test_what_cannot_be_recognised(rows: Any) -> None:
     with pytest.raises(DataError, match="the table cannot be read from"):
@@ -183,10 +215,14 @@ def test_a_table_of_ibis(batch_rows: int) -> None:
     assert rows_of(source, ["x", "n"]) == rows_of(source, ["x", "n"]) == ROWS
 
 
-# ---------------------------------------------------------------- however rows are cut: the same, in the same order
+# ---------------------------------------------------------------- however rows are cut: the same,
+# in the same order
 
 N = 23
-MANY_ROWS = [(n / 4 if n % 5 else None, 2**60 + n, "ab"[n % 2] if n % 3 != 1 else "01", f"s{n % 4}") for n in range(N)]
+MANY_ROWS = [
+    (n / 4 if n % 5 else None, 2**60 + n, "ab"[n % 2] if n % 3 != 1 else "01", f"s{n % 4}")
+    for n in range(N)
+]
 NAMES = ["x", "n", "t", "site"]
 MANY = pa.table({name: [row[j] for row in MANY_ROWS] for j, name in enumerate(NAMES)})
 
@@ -199,7 +235,9 @@ MANY = pa.table({name: [row[j] for row in MANY_ROWS] for j, name in enumerate(NA
     task=st.sampled_from([1, 300, 10**9]),
 )
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
-def test_any_partition_into_files(ending: str, cuts: list[int], group: int, batch: int, task: int) -> None:
+def test_any_partition_into_files(
+    ending: str, cuts: list[int], group: int, batch: int, task: int
+) -> None:
     with (
         TemporaryDirectory() as folder,
         patch.object(base, "_BATCH_ROWS", batch),
@@ -207,12 +245,17 @@ def test_any_partition_into_files(ending: str, cuts: list[int], group: int, batc
         patch.object(base, "TASK_ROWS_PER_COLUMN", 0),
     ):
         for n, (start, stop) in enumerate(pairwise([0, *sorted(cuts), N])):
-            piece, path = MANY[start:stop], Path(folder, f"part-{n}{ending}")
-            piece.to_pandas().to_csv(path, index=False) if ending == ".csv" else pq.write_table(piece, path, group)
+            piece = MANY[start:stop]
+            path = Path(folder, f"part-{n}{ending}")
+            piece.to_pandas().to_csv(path, index=False) if ending == ".csv" else pq.write_table(
+                piece, path, group
+            )
         assert rows_of(folder, NAMES[:-1]) == MANY_ROWS
 
 
 def test_labels_of_several_types_are_told_how_to_be_written() -> None:
     table = pd.DataFrame({"x": [1.0, 2.0] * 6, "y": range(12), "site": [("a", 1), ("b", 2)] * 6})
-    with pytest.raises(DataError, match=r"'site' .* holds values of several .*; write them as text, or leave"):
+    with pytest.raises(
+        DataError, match=r"'site' .* holds values of several .*; write them as text, or leave"
+    ):
         Moments.from_rows(table, "y", "site")

@@ -1,4 +1,5 @@
-"""What is said of environments along a variable and of crossed factors, drawn, saved and predicted by it."""
+"""What is said of environments along a variable and of crossed factors, drawn, saved and predicted
+by it."""
 
 import json
 
@@ -11,7 +12,12 @@ from scipy.special import fdtrc
 from invariance import BIP, LinearGaussian, MultiEnvironmentData, Tolerance, along, compare, load
 from invariance.decisions.components import change_of, components_of
 from invariance.decisions.decision import Grade
-from invariance.exceptions import ApproximationWarning, NotInvariantWarning, PredictionWarning, SettingError
+from invariance.exceptions import (
+    ApproximationWarning,
+    NotInvariantWarning,
+    PredictionWarning,
+    SettingError,
+)
 from invariance.models.structured import Curves
 
 matplotlib.use("Agg")
@@ -21,7 +27,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvari
 def drifting(n: int = 400) -> pd.DataFrame:
     """The effect of a fades after 1990; b is stable."""
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "year": 1980 + 20 * np.arange(n) // n})
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=n), "b": rng.normal(size=n), "year": 1980 + 20 * np.arange(n) // n}
+    )
     slope = np.where(frame["year"] < 1990, 2.0, 0.5)
     return frame.assign(y=slope * frame["a"] + frame["b"] + rng.normal(size=n))
 
@@ -75,8 +83,11 @@ def test_rows_outside_the_range_have_no_intervals(model, tmp_path):
 )
 def test_the_third_that_is_farthest_away_is_named(coefficient, curve, how):
     estimates = np.column_stack([np.zeros(9), np.repeat(curve, 3)])
-    p_values, zeros = np.array([0.5, 0.01]), np.zeros_like(estimates)
-    curves = Curves(("", "x"), np.arange(9.0), estimates, zeros, np.array([0.0, coefficient]), p_values)
+    p_values = np.array([0.5, 0.01])
+    zeros = np.zeros_like(estimates)
+    curves = Curves(
+        ("", "x"), np.arange(9.0), estimates, zeros, np.array([0.0, coefficient]), p_values
+    )
     data = MultiEnvironmentData.from_table(drifting(), "y", along("year"))
     change = change_of(curves, data.design)
     place = int(np.argmax(np.abs(np.array(curve) - coefficient)))
@@ -85,21 +96,37 @@ def test_the_third_that_is_farthest_away_is_named(coefficient, curve, how):
 
 def crossed(kind: str, n: int = 600) -> pd.DataFrame:
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"a": rng.normal(size=n), "hospital": rng.integers(0, 5, n), "year": rng.integers(0, 4, n)})
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=n), "hospital": rng.integers(0, 5, n), "year": rng.integers(0, 4, n)}
+    )
     level = 2.0 * (frame["hospital"] == 2) if kind == "hospital" else 0.0
-    sign = 0.8 * np.where(frame["hospital"] % 2 == frame["year"] % 2, 1.0, -1.0) if kind == "cell" else 0.0
+    sign = (
+        0.8 * np.where(frame["hospital"] % 2 == frame["year"] % 2, 1.0, -1.0)
+        if kind == "cell"
+        else 0.0
+    )
     return frame.assign(y=frame["a"] * (1.5 + sign) + level + rng.normal(size=n))
 
 
 def test_the_factor_that_differs_is_named_and_the_other_is_not(tmp_path):
-    model = BIP().fit(crossed("hospital")[["a", "hospital", "year"]], crossed("hospital")["y"], ["hospital", "year"])
+    model = BIP().fit(
+        crossed("hospital")[["a", "hospital", "year"]],
+        crossed("hospital")["y"],
+        ["hospital", "year"],
+    )
     components = model.decision_.components
-    assert {test.name: test.p_exact < 0.05 for test in components.tests} == {"hospital": True, "year": False}
+    assert {test.name: test.p_exact < 0.05 for test in components.tests} == {
+        "hospital": True,
+        "year": False,
+    }
     assert "by hospital, not by year" in str(model.decision_.verdict)
     assert components.cells.n_cells == 20
-    assert "20 cells of hospital" in model.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "20 cells of hospital" in model.report(tmp_path / "page.html").read_text(
+        encoding="utf-8"
+    )
     X = crossed("hospital")[["a"]].head(3)
-    by_default, years = model.predict_interval(X), model.predict_interval(X, new="year")
+    by_default = model.predict_interval(X)
+    years = model.predict_interval(X, new="year")
     np.testing.assert_array_equal(model.predict_interval(X, new="hospital"), by_default)
     assert (np.ptp(years, axis=1) < np.ptp(by_default, axis=1)).all()
     for name in ("town", "a"):
@@ -109,7 +136,8 @@ def test_the_factor_that_differs_is_named_and_the_other_is_not(tmp_path):
 
 @pytest.mark.parametrize("names", [["hospital", "ward"], ["ward", "hospital"]])
 def test_a_factor_is_tested_without_those_nested_in_it(names):
-    """As in a nested analysis of variance: sums of squares one after the other, over the residual of all factors."""
+    """As in a nested analysis of variance: sums of squares one after the other, over the residual
+    of all factors."""
     frame = crossed("hospital").assign(year=0)
     frame["ward"] = 3 * frame["hospital"] + np.random.default_rng(0).integers(0, 3, len(frame))
     data = MultiEnvironmentData.from_table(frame, "y", names, exclude=["year"])
@@ -117,23 +145,35 @@ def test_a_factor_is_tested_without_those_nested_in_it(names):
     assert data.design.nested == [("ward", "hospital")]
     assert components.differing == "by hospital, not by ward"
     assert components.cells is None
-    assert "but hospital without ward, which is nested in it" in dict(components.facts("y"))["components"]
-    line, left, ranks = np.column_stack([np.ones(len(frame)), frame["a"]]), [], []
+    assert (
+        "but hospital without ward, which is nested in it"
+        in dict(components.facts("y"))["components"]
+    )
+    line = np.column_stack([np.ones(len(frame)), frame["a"]])
+    left = []
+    ranks = []
     for groups in (np.zeros(len(frame)), frame["hospital"], frame["ward"]):
-        columns = np.column_stack([line * np.asarray(groups == group)[:, None] for group in np.unique(groups)])
+        columns = np.column_stack(
+            [line * np.asarray(groups == group)[:, None] for group in np.unique(groups)]
+        )
         left.append(np.sum((frame["y"] - columns @ np.linalg.lstsq(columns, frame["y"])[0]) ** 2))
         ranks.append(columns.shape[1])
     noise = left[2] / (len(frame) - ranks[2])
     for step, name in enumerate(["hospital", "ward"]):
         extra = ranks[step + 1] - ranks[step]
         p_value = fdtrc(extra, len(frame) - ranks[2], (left[step] - left[step + 1]) / extra / noise)
-        assert next(test.p_exact for test in components.tests if test.name == name) == pytest.approx(p_value, rel=1e-6)
+        assert next(
+            test.p_exact for test in components.tests if test.name == name
+        ) == pytest.approx(p_value, rel=1e-6)
 
 
 def test_factors_that_cannot_be_told_apart_are_joined_by_or():
-    """The second factor is the first one in all but three rows: each explains little given the other."""
+    """The second factor is the first one in all but three rows: each explains little given the
+    other."""
     frame = crossed("hospital", 200)
-    frame["twin"] = frame["hospital"].where(~frame.index.isin(frame.index[frame["hospital"] == 0][:3]), 1)
+    frame["twin"] = frame["hospital"].where(
+        ~frame.index.isin(frame.index[frame["hospital"] == 0][:3]), 1
+    )
     data = MultiEnvironmentData.from_table(frame, "y", ["hospital", "twin"], exclude=["year"])
     components = components_of(LinearGaussian().bind(data), np.array([True]), Tolerance())
     assert min(test.p_exact for test in components.tests) > 0.05
@@ -150,8 +190,14 @@ def test_cells_show_what_no_factor_shows():
 
 def test_other_methods_say_what_they_were_given():
     data = MultiEnvironmentData.from_table(drifting(), "y", along("year"))
-    compared = {method.name: method for method in compare(data, ["BIP", "ICP", "Lasso"], left_out=True).methods}
-    labelled = {name: any("5 blocks of year, as labels" in note for note in compared[name].notes) for name in compared}
+    compared = {
+        method.name: method
+        for method in compare(data, ["BIP", "ICP", "Lasso"], left_out=True).methods
+    }
+    labelled = {
+        name: any("5 blocks of year, as labels" in note for note in compared[name].notes)
+        for name in compared
+    }
     assert labelled == {"BIP": False, "ICP": True, "Lasso": False}
     assert np.isfinite(compared["BIP"].mean_error)
 
@@ -161,8 +207,12 @@ def series(a: float, n: int = 300) -> pd.DataFrame:
     noise = rng.normal(size=n)
     for t in range(1, n):
         noise[t] += a * noise[t - 1]
-    frame = pd.DataFrame({"x": rng.normal(size=n), "date": pd.date_range("2000-01-31", periods=n, freq="ME")})
-    return frame.assign(y=frame["x"] + noise, site=np.repeat(["p", "q", "r"], n // 3)).sample(frac=1.0, random_state=0)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=n), "date": pd.date_range("2000-01-31", periods=n, freq="ME")}
+    )
+    return frame.assign(y=frame["x"] + noise, site=np.repeat(["p", "q", "r"], n // 3)).sample(
+        frac=1.0, random_state=0
+    )
 
 
 def ways(frame: pd.DataFrame, path) -> dict:
@@ -171,11 +221,19 @@ def ways(frame: pd.DataFrame, path) -> dict:
     return {
         "index": lambda: BIP().fit(indexed[["x"]], indexed["y"], indexed["site"]),
         "period": lambda: BIP().fit(
-            indexed[["x"]].set_axis(indexed.index.to_period("M")), indexed["y"].to_numpy(), indexed["site"].to_numpy()
+            indexed[["x"]].set_axis(indexed.index.to_period("M")),
+            indexed["y"].to_numpy(),
+            indexed["site"].to_numpy(),
         ),
-        "table": lambda: BIP().fit(MultiEnvironmentData.from_table(frame, "y", "site", exclude=["date"])),
-        "file": lambda: BIP().fit(MultiEnvironmentData.from_table(path, "y", "site", exclude=["date"])),
-        "variable": lambda: BIP().fit(MultiEnvironmentData.from_table(frame, "y", along("date"), ["x"])),
+        "table": lambda: BIP().fit(
+            MultiEnvironmentData.from_table(frame, "y", "site", exclude=["date"])
+        ),
+        "file": lambda: BIP().fit(
+            MultiEnvironmentData.from_table(path, "y", "site", exclude=["date"])
+        ),
+        "variable": lambda: BIP().fit(
+            MultiEnvironmentData.from_table(frame, "y", along("date"), ["x"])
+        ),
     }
 
 
@@ -185,12 +243,16 @@ def test_autocorrelated_residuals_raise_an_alarm(way, tmp_path, recwarn):
         model = ways(series(0.7), tmp_path / "table.csv")[way]()
     found = model.decision_.autocorrelation
     assert 0.5 < found.correlation < 0.8
-    assert any(label == "caution" and "along(" in text for label, text in model.decision_.sections[0].facts)
+    assert any(
+        label == "caution" and "along(" in text for label, text in model.decision_.sections[0].facts
+    )
     assert model.decision_.to_plain()["autocorrelation"]["n"] == found.n
     recwarn.clear()
     quiet = ways(series(0.0), tmp_path / "table.csv")[way]()
     assert not quiet.decision_.autocorrelation.alarms
-    assert not [warning for warning in recwarn if issubclass(warning.category, ApproximationWarning)]
+    assert not [
+        warning for warning in recwarn if issubclass(warning.category, ApproximationWarning)
+    ]
 
 
 def test_a_sequence_that_is_accounted_for_raises_none():
@@ -213,7 +275,9 @@ def test_a_note_near_a_unit_root_names_the_subset_whose_residuals_these_are():
 
 def test_factors_that_take_most_rows_are_a_caution():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(240, 4)), columns=list("abcd")).assign(y=rng.normal(size=240))
+    frame = pd.DataFrame(rng.normal(size=(240, 4)), columns=list("abcd")).assign(
+        y=rng.normal(size=240)
+    )
     frame["site"], frame["year"] = np.repeat(np.arange(30), 8), np.tile(np.arange(8), 30)
     data = MultiEnvironmentData.from_table(frame, "y", ["site", "year"])
     model = LinearGaussian().bind(data)

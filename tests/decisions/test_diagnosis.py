@@ -1,4 +1,5 @@
-"""Diagnoses: which environment is named, what a fit without it says, what would help, and how it is told."""
+"""Diagnoses: which environment is named, what a fit without it says, what would help, and how it is
+told."""
 
 from __future__ import annotations
 
@@ -35,7 +36,13 @@ from invariance import (
     Tolerance,
 )
 from invariance.decisions.decision import Grade
-from invariance.decisions.diagnosis import Refit, WithoutEnvironment, experiments, leading_subsets, sites_of
+from invariance.decisions.diagnosis import (
+    Refit,
+    WithoutEnvironment,
+    experiments,
+    leading_subsets,
+    sites_of,
+)
 from invariance.exceptions import FileError, NotInvariantWarning, SettingError
 from invariance.models.base import IN_MEAN, VARIANCE
 from invariance.posterior.summary import format_small_p_value
@@ -49,15 +56,35 @@ pytestmark = [
 
 @cache
 def unequal(by: float = 0.0) -> BIP:
-    return BIP(LinearGaussian(invariance="mean"), baseline="shared", progress=False).fit(unequal_noise(by))
+    return BIP(LinearGaussian(invariance="mean"), baseline="shared", progress=False).fit(
+        unequal_noise(by)
+    )
 
 
 # {case: (fit, subset, named, worst part, parts)}
 NAMED = {
-    "none": (lambda: BIP(tolerance=Tolerance.strict(0.01)).fit(data_of(seed=1)), None, None, None, PARTS),
-    "intercept": (lambda: BIP(baseline="shared").fit(data_of("intercept")), ["a", "b"], "east", "intercept", PARTS),
+    "none": (
+        lambda: BIP(tolerance=Tolerance.strict(0.01)).fit(data_of(seed=1)),
+        None,
+        None,
+        None,
+        PARTS,
+    ),
+    "intercept": (
+        lambda: BIP(baseline="shared").fit(data_of("intercept")),
+        ["a", "b"],
+        "east",
+        "intercept",
+        PARTS,
+    ),
     "slopes": (lambda: BIP().fit(data_of("slopes")), ["a", "b"], "east", "slopes", PARTS),
-    "variance": (lambda: BIP(baseline="shared").fit(data_of("variance")), ["a", "b"], "east", "variance", PARTS),
+    "variance": (
+        lambda: BIP(baseline="shared").fit(data_of("variance")),
+        ["a", "b"],
+        "east",
+        "variance",
+        PARTS,
+    ),
     "moments": (
         lambda: BIP(baseline="shared").fit(Moments.from_data(data_of("intercept"))),
         None,
@@ -84,7 +111,9 @@ NAMED = {
         IN_MEAN,
     ),
     "counts": (
-        lambda: BIP(NegativeBinomial(), baseline="shared", progress=False).fit(counts(SCATTER, 0.0 * SAME)),
+        lambda: BIP(NegativeBinomial(), baseline="shared", progress=False).fit(
+            counts(SCATTER, 0.0 * SAME)
+        ),
         [],
         "c",
         "dispersion",
@@ -101,7 +130,9 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("fit", "subset", "named", "part", "parts"), NAMED.values(), ids=NAMED)
-def test_what_is_named(fit: Any, subset: Any, named: Any, part: Any, parts: tuple[str, ...]) -> None:
+def test_what_is_named(
+    fit: Any, subset: Any, named: Any, part: Any, parts: tuple[str, ...]
+) -> None:
     diagnosis = fit().diagnose(subset, leave_out="auto" if subset is None else False)
     assert diagnosis.alarm == (part is not None)
     assert diagnosis.named == named
@@ -116,7 +147,9 @@ def test_what_is_named(fit: Any, subset: Any, named: Any, part: Any, parts: tupl
         assert diagnosis.whole.parts["slopes"].p_value is None
     lines = str(diagnosis).splitlines()
     assert max(map(len, lines)) <= 80
-    assert len(diagnosis.plot(Figure().add_subplot()).patches) == diagnosis.n_environments * len(parts)
+    assert len(diagnosis.plot(Figure().add_subplot()).patches) == diagnosis.n_environments * len(
+        parts
+    )
     assert not any("tau" in line for line in lines) or VARIANCE in parts
 
 
@@ -126,7 +159,9 @@ def broken() -> BIP:
         return BIP(baseline="shared").fit(data_of("intercept", sizes=(80, 60, 70, 90, 60, 50)))
 
 
-def test_where_nothing_is_compatible_the_environment_is_named_without_which_something_is(broken: BIP) -> None:
+def test_where_nothing_is_compatible_the_environment_is_named_without_which_something_is(
+    broken: BIP,
+) -> None:
     assert broken.predictive_ is None
     diagnosis = broken.diagnose()
     assert diagnosis.nothing_compatible
@@ -166,9 +201,11 @@ def test_a_fit_without_an_environment_is_the_fit_to_the_others(broken: BIP) -> N
 
 
 def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
-    """Without it the decoy predicts better, but what is selected with it holds in all environments."""
+    """Without it the decoy predicts better, but what is selected with it holds in all
+    environments."""
     rng = np.random.default_rng(8)
-    n, labels = 150, np.repeat(["one", "two", "three", "unmasking"], 150)
+    n = 150
+    labels = np.repeat(["one", "two", "three", "unmasking"], 150)
     a = rng.normal(size=4 * n)
     y = a + rng.normal(size=4 * n)
     decoy = y + 0.3 * rng.normal(size=4 * n)
@@ -187,8 +224,8 @@ def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
 
 
 def test_of_a_given_subset_the_environments_that_rule_out_a_better_one_are_told() -> None:
-    """The causes are compatible with all environments, but with rows enough for slight differences to be significant:
-    none is decisive for no features at all, though the causes predict better."""
+    """The causes are compatible with all environments, but with rows enough for slight differences
+    to be significant: none is decisive for no features at all, though the causes predict better."""
     rng = np.random.default_rng(0)
     place = np.repeat(np.arange(4), 2000)
     x = rng.normal(size=(8000, 1)) + rng.normal(size=4)[place, None]
@@ -205,12 +242,17 @@ def test_of_a_given_subset_the_environments_that_rule_out_a_better_one_are_told(
 def world(kind: str, seed: int) -> MultiEnvironmentData:
     """y = 3a − b + noise, c results from it; the last of 2-6 environments is of this kind."""
     rng = np.random.default_rng([seed, len(kind)])
-    n_environments, n = int(rng.integers(2, 7)), int(rng.choice([30, 100, 400]))
+    n_environments = int(rng.integers(2, 7))
+    n = int(rng.choice([30, 100, 400]))
     place = np.repeat(np.arange(n_environments), n)
-    last, size = place == n_environments - 1, rng.choice([0.1, 0.5, 1.5])
-    a, b = rng.normal(size=len(place)) + rng.normal(size=n_environments)[place], rng.normal(size=len(place))
+    last = place == n_environments - 1
+    size = rng.choice([0.1, 0.5, 1.5])
+    a = rng.normal(size=len(place)) + rng.normal(size=n_environments)[place]
+    b = rng.normal(size=len(place))
     slopes = 1.0 + (
-        0.1 * rng.normal(size=n_environments)[place] if kind == "jitter" else size * (kind == "slope") * last
+        0.1 * rng.normal(size=n_environments)[place]
+        if kind == "jitter"
+        else size * (kind == "slope") * last
     )
     noise = (1.0 + size * last * (kind == "spread")) * rng.normal(size=len(place))
     y = 3.0 * slopes * a - b + size * last * (kind == "mean") + noise
@@ -220,14 +262,17 @@ def world(kind: str, seed: int) -> MultiEnvironmentData:
         + rng.normal(size=len(y))
     )
     labels = [f"site {e}" for e in place]
-    return MultiEnvironmentData.from_arrays(np.column_stack([a, b, c]), y, labels, feature_names=list("abc"))
+    return MultiEnvironmentData.from_arrays(
+        np.column_stack([a, b, c]), y, labels, feature_names=list("abc")
+    )
 
 
 @pytest.mark.parametrize("kind", ["clean", "slope", "jitter", "spread", "mean"])
 def test_no_diagnosis_contradicts_the_verdict(kind: str) -> None:
     for seed in range(7):
         model = BIP(progress=False).fit(world(kind, seed))
-        verdict, diagnosis = model.decision_.verdict, model.diagnose()
+        verdict = model.decision_.verdict
+        diagnosis = model.diagnose()
         assert diagnosis.grade is verdict.grade
         if verdict.grade in (Grade.alike, Grade.no_difference):
             assert not diagnosis.alarm
@@ -237,7 +282,9 @@ def test_no_diagnosis_contradicts_the_verdict(kind: str) -> None:
         if verdict.grade is Grade.but_for:
             assert str(diagnosis.named) == verdict.environment
             assert format_small_p_value(model.decision_.worst.p_value) in verdict.sentence
-            assert ("not clearly more than is tolerated" in verdict.sentence) is model.decision_.is_compatible
+            assert (
+                "not clearly more than is tolerated" in verdict.sentence
+            ) is model.decision_.is_compatible
         if diagnosis.unlike and diagnosis.n_environments > 2:
             assert verdict.environment == str(diagnosis.worst.environment)
             assert verdict.environment in verdict.sentence
@@ -247,7 +294,8 @@ def test_no_diagnosis_contradicts_the_verdict(kind: str) -> None:
 def told(rogue: float, **settings: Any) -> tuple[BIP, str]:
     """Of six environments the last has a slope of its own."""
     rng = np.random.default_rng(0)
-    place, x = np.repeat(np.arange(6), 500), rng.normal(size=3000)
+    place = np.repeat(np.arange(6), 500)
+    x = rng.normal(size=3000)
     y = np.where(place == 5, rogue, 1.0) * x + rng.normal(size=3000)
     model = BIP(progress=False, random_state=0, **settings).fit(x[:, None], y, environments=place)
     return model, " ".join(next(iter(model.diagnose(["x0"]).sections)).sentences)
@@ -281,9 +329,15 @@ def test_where_another_environment_frees_the_best_subset_the_one_of_the_verdict_
     """Without 'a' the subset is compatible; without 'c' another is that predicts better."""
     whole = replace(one_short_site(40).diagnose(), nothing_compatible=True)
     refit = Refit(np.zeros(4), np.zeros(4), ("x0",), ("x0",), 0.95, 0.5, 1e-9, 1e-9)
-    left = WithoutEnvironment("a", 0.5, 0.5, 0.1, None), WithoutEnvironment("c", 0.001, 0.001, 0.1, refit)
+    left = (
+        WithoutEnvironment("a", 0.5, 0.5, 0.1, None),
+        WithoutEnvironment("c", 0.001, 0.001, 0.1, refit),
+    )
     tests = tuple(
-        replace(test, deviation=replace(test.deviation, p_value=1e-9 if test.environment == "a" else 0.5))
+        replace(
+            test,
+            deviation=replace(test.deviation, p_value=1e-9 if test.environment == "a" else 0.5),
+        )
         for test in whole.tests
     )
     apart = replace(whole.evidence, p_invariant=0.001, difference_high=0.3)
@@ -294,7 +348,9 @@ def test_where_another_environment_frees_the_best_subset_the_one_of_the_verdict_
 
 
 def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
-    model = BIP(engine=Tempering(chains=2, steps=20), random_state=0).fit(data_of(seed=1, sizes=(40, 40, 40)))
+    model = BIP(engine=Tempering(chains=2, steps=20), random_state=0).fit(
+        data_of(seed=1, sizes=(40, 40, 40))
+    )
     diagnosis = model.diagnose(["a", "b"])
     assert not diagnosis.refitted
     assert all(left.refit is None for left in diagnosis.left_out)
@@ -303,7 +359,9 @@ def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
     assert [left.refit is not None for left in asked.left_out] == [True] * 3
 
 
-@pytest.mark.parametrize(("subset", "with_rows"), [([], True), (["only east"], False), (["a", "c"], True)])
+@pytest.mark.parametrize(
+    ("subset", "with_rows"), [([], True), (["only east"], False), (["a", "c"], True)]
+)
 def test_the_subset_alone_is_judged_as_in_a_whole_fit(subset: list[str], with_rows: bool) -> None:
     table = data_of(seed=1).to_frame()
     table["only east"] = np.where(table["environment"] == "east", table["b"], 4.0)
@@ -340,7 +398,9 @@ def test_a_subset_that_cannot_be_fitted_everywhere_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(("leave_out", "with_rows"), [(False, True), (True, False)])
-def test_an_environment_without_which_nothing_can_be_fitted(leave_out: bool, with_rows: bool) -> None:
+def test_an_environment_without_which_nothing_can_be_fitted(
+    leave_out: bool, with_rows: bool
+) -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat(list("abc"), 30)
     x = np.where(labels == "a", rng.normal(size=90), 0.0)[:, None]
@@ -356,7 +416,9 @@ def test_an_environment_without_which_nothing_can_be_fitted(leave_out: bool, wit
 
 
 @pytest.mark.parametrize("nothing_compatible", [True, False])
-def test_an_environment_like_the_others_is_neither_named_nor_decisive(nothing_compatible: bool) -> None:
+def test_an_environment_like_the_others_is_neither_named_nor_decisive(
+    nothing_compatible: bool,
+) -> None:
     whole = replace(one_short_site(40).diagnose(), nothing_compatible=nothing_compatible)
 
     def with_p(p_against_best: float, p_with: float = 0.01) -> tuple:
@@ -371,13 +433,18 @@ def test_an_environment_like_the_others_is_neither_named_nor_decisive(nothing_co
 
 
 def test_a_feature_to_move_is_one_that_the_leading_subsets_disagree_about() -> None:
-    """d is a copy of a with a little noise: {a, b} and {d, b} predict alike until one of the two is moved."""
+    """d is a copy of a with a little noise: {a, b} and {d, b} predict alike until one of the two is
+    moved."""
     rng = np.random.default_rng(2)
     labels = np.repeat(list("nsew"), 50)
-    a, b = rng.normal(0.0, 3.0, 200), rng.normal(size=200)
+    a = rng.normal(0.0, 3.0, 200)
+    b = rng.normal(size=200)
     d = a + 0.02 * rng.normal(size=200)
     data = MultiEnvironmentData.from_arrays(
-        np.column_stack([a, b, d]), a + b + rng.normal(size=200), labels.tolist(), feature_names=["a", "b", "d"]
+        np.column_stack([a, b, d]),
+        a + b + rng.normal(size=200),
+        labels.tolist(),
+        feature_names=["a", "b", "d"],
     )
     model = BIP().fit(data)
     posterior = model.predictive_
@@ -401,15 +468,21 @@ def test_what_small_environments_cost() -> None:
     sizes = {"large": 60, "other": 40, "small": 9, "tiny": 5}
     labels = np.repeat(list(sizes), list(sizes.values()))
     X = rng.normal(size=(len(labels), 8))
-    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=len(labels)), labels.tolist())
+    data = MultiEnvironmentData.from_arrays(
+        X, X[:, 0] + rng.normal(size=len(labels)), labels.tolist()
+    )
     diagnosis = BIP(deviations="free").fit(data).diagnose(leave_out=False)
     sites = diagnosis.sites
     assert (sites.largest, sites.enough_rows) == (3, 40)
     assert sites.without == {"large": 3, "other": 3, "small": 3, "tiny": 7}
     assert "min_rows=40" in str(diagnosis)
-    kept = MultiEnvironmentData.from_table(data.to_frame(), "y", "environment", min_rows=sites.enough_rows)
+    kept = MultiEnvironmentData.from_table(
+        data.to_frame(), "y", "environment", min_rows=sites.enough_rows
+    )
     assert Moments.from_data(kept).largest_size == 8
-    alone = MultiEnvironmentData.from_arrays(X[:65], X[:65, 0], np.repeat(list("ab"), [5, 60]).tolist())
+    alone = MultiEnvironmentData.from_arrays(
+        X[:65], X[:65, 0], np.repeat(list("ab"), [5, 60]).tolist()
+    )
     assert sites_of(Moments.from_data(alone)).enough_rows is None
 
 
@@ -431,9 +504,13 @@ def test_html_and_json_hold_what_the_text_says(tmp_path: Path) -> None:
     assert "&lt;east&gt;" in shown
     assert "<east>" not in shown
     diagnosis.to_json(tmp_path / "diagnosis.json")
-    saved = json.loads((tmp_path / "diagnosis.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    saved = json.loads(
+        (tmp_path / "diagnosis.json").read_text(encoding="utf-8"), parse_constant=pytest.fail
+    )
     assert (saved["alarm"], saved["named"], saved["nothing_compatible"]) == (True, "<east>", True)
-    tested = {row["environment"]: row["against_the_rest"]["p_value"] for row in saved["environments"]}
+    tested = {
+        row["environment"]: row["against_the_rest"]["p_value"] for row in saved["environments"]
+    }
     assert min(tested, key=lambda label: tested[label]) == "<east>"
     assert saved["predictive_inclusion"] == [None] * 3
     assert [row["environment"] for row in saved["left_out"]] == list(tested)

@@ -11,7 +11,16 @@ import statsmodels.api as sm
 from scipy.stats import t
 
 from decision_cases import Fixed, made
-from invariance import BIP, BIPSurvival, Columns, Logistic, Moments, MultiEnvironmentData, Poisson, spline
+from invariance import (
+    BIP,
+    BIPSurvival,
+    Columns,
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    Poisson,
+    spline,
+)
 from invariance._tools.sections import as_text
 from invariance._tools.text import display_width
 from invariance.datasets import make_example
@@ -29,12 +38,14 @@ pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.use
 
 
 def check(model: BIP, found: object, names: list[str]) -> None:
-    """Estimates and ends of pooled effects against a fit of statsmodels, its intervals with our quantile of t."""
+    """Estimates and ends of pooled effects against a fit of statsmodels, its intervals with our
+    quantile of t."""
     effects = model.decision_.effects().query("environment == 'pooled'").set_index("column")
     assert list(effects.index) == names
     freedom = len(X) - len(names) - 1
     for name, row in effects.iterrows():
-        estimate, error = found.params[name] * row["size"], found.bse[name] * row["size"]
+        estimate = found.params[name] * row["size"]
+        error = found.bse[name] * row["size"]
         assert np.log(row["estimate"]) == pytest.approx(estimate, abs=1e-6)
         margin = t.ppf(0.975, freedom) * error
         assert np.log(row[["lower", "upper"]].astype(float)).tolist() == pytest.approx(
@@ -45,32 +56,47 @@ def check(model: BIP, found: object, names: list[str]) -> None:
 def test_odds_ratios_are_those_of_statsmodels() -> None:
     y = (np.random.default_rng(1).random(len(X)) < 1.0 / (1.0 + np.exp(-SCORE))).astype(int)
     model = BIP(Logistic()).fit(X, y, environments=SITE)
-    check(model, sm.Logit(y, sm.add_constant(X[list(model.decision_.columns)])).fit(disp=0, tol=1e-12), NAMES)
+    check(
+        model,
+        sm.Logit(y, sm.add_constant(X[list(model.decision_.columns)])).fit(disp=0, tol=1e-12),
+        NAMES,
+    )
 
 
 def test_rate_ratios_are_those_of_statsmodels() -> None:
     counts = np.random.default_rng(2).poisson(HOURS * np.exp(0.5 * SCORE))
     model = BIP(Poisson()).fit(X, counts, environments=SITE, exposure=HOURS)
     family = sm.families.Poisson()
-    check(model, sm.GLM(counts, sm.add_constant(X), family=family, exposure=HOURS).fit(tol=1e-12), NAMES)
+    check(
+        model,
+        sm.GLM(counts, sm.add_constant(X), family=family, exposure=HOURS).fit(tol=1e-12),
+        NAMES,
+    )
 
 
 def test_hazard_ratios_are_those_of_a_poisson_regression_on_split_rows() -> None:
     times = np.exp(-SCORE)
     end = np.quantile(times, 0.8)
-    seen, event = np.minimum(times, end), times <= end
+    seen = np.minimum(times, end)
+    event = times <= end
     model = BIPSurvival().fit(X, seen, environments=SITE, event=event)
     fit = model.decision_.findings.target.model.fit(model.decision_.mask, local=False)
     starts = fit.baseline.starts
     stops = np.append(starts[1:], np.inf)
     parts = [
-        X.assign(interval=k, exposure=np.minimum(seen, stop) - start, event=event & (seen <= stop))[seen > start]
+        X.assign(interval=k, exposure=np.minimum(seen, stop) - start, event=event & (seen <= stop))[
+            seen > start
+        ]
         for k, (start, stop) in enumerate(zip(starts, stops, strict=True))
     ]
     rows = pd.concat(parts)
     assert rows["event"].sum() == event.sum()
-    design = pd.concat([rows[NAMES], pd.get_dummies(rows["interval"], prefix="interval", dtype=float)], axis=1)
-    found = sm.GLM(rows["event"].astype(float), design, family=sm.families.Poisson(), exposure=rows["exposure"])
+    design = pd.concat(
+        [rows[NAMES], pd.get_dummies(rows["interval"], prefix="interval", dtype=float)], axis=1
+    )
+    found = sm.GLM(
+        rows["event"].astype(float), design, family=sm.families.Poisson(), exposure=rows["exposure"]
+    )
     fitted = found.fit(tol=1e-12)
     check_survival(model, fitted)
 
@@ -90,10 +116,14 @@ def test_differences_are_those_of_least_squares_with_its_intervals() -> None:
     effects = model.decision_.effects().query("environment == 'pooled'").set_index("column")
     for name, row in effects.iterrows():
         ends = (found.conf_int().loc[name] * row["size"]).tolist()
-        assert row[["estimate", "lower", "upper"]].tolist() == pytest.approx([found.params[name] * row["size"], *ends])
+        assert row[["estimate", "lower", "upper"]].tolist() == pytest.approx(
+            [found.params[name] * row["size"], *ends]
+        )
     of_moments = BIP().fit(Moments.from_data(model._data)).decision_.effects()
     assert of_moments["size"].tolist() == model.decision_.effects()["size"].tolist()
-    np.testing.assert_allclose(of_moments["estimate"], model.decision_.effects()["estimate"], rtol=1e-8)
+    np.testing.assert_allclose(
+        of_moments["estimate"], model.decision_.effects()["estimate"], rtol=1e-8
+    )
 
 
 def test_what_separates_the_classes_has_the_effect_of_pseudo_data() -> None:
@@ -101,7 +131,8 @@ def test_what_separates_the_classes_has_the_effect_of_pseudo_data() -> None:
     model = BIP().fit(X, y, environments=SITE)
     decision = model.decision_
     assert decision.selected == ("age",)
-    effects, coefficients = decision.effects().iloc[0], decision.coefficients().iloc[0]
+    effects = decision.effects().iloc[0]
+    coefficients = decision.coefficients().iloc[0]
     assert np.log(effects["estimate"]) == pytest.approx(coefficients["estimate"] * effects["size"])
     assert coefficients["estimate"] == pytest.approx(model.coef_[0])
     assert effects["infinite"]
@@ -117,12 +148,18 @@ def logistic() -> tuple[BIP, np.ndarray]:
     return BIP(Logistic(), select=Fixed((True, True, True))).fit(X, y, environments=SITE), y
 
 
-def test_effects_of_environments_are_those_of_statsmodels_and_their_spread_that_of_its_twin() -> None:
+def test_effects_of_environments_are_those_of_statsmodels_and_their_spread_that_of_its_twin() -> (
+    None
+):
     model, y = logistic()
     decision = model.decision_
     table = decision.effects(by_environment=True).set_index(["column", "environment"])
-    pd.testing.assert_frame_equal(decision.effects(), decision.effects(by_environment=True).iloc[:3], check_dtype=False)
-    estimates, errors, freedom = np.empty((6, 3)), np.empty((6, 3)), np.empty(6)
+    pd.testing.assert_frame_equal(
+        decision.effects(), decision.effects(by_environment=True).iloc[:3], check_dtype=False
+    )
+    estimates = np.empty((6, 3))
+    errors = np.empty((6, 3))
+    freedom = np.empty(6)
     for e, label in enumerate(model.environments_):
         rows = label == SITE
         fit = sm.Logit(y[rows], sm.add_constant(X[rows])).fit(disp=0, tol=1e-14)
@@ -130,19 +167,27 @@ def test_effects_of_environments_are_those_of_statsmodels_and_their_spread_that_
         margins = t.ppf(0.975, fit.df_resid) * errors[e]
         for j, name in enumerate(NAMES):
             own = table.loc[name, label]
-            size, ends = own["size"], (estimates[e, j] - margins[j], estimates[e, j] + margins[j])
+            size = own["size"]
+            ends = (estimates[e, j] - margins[j], estimates[e, j] + margins[j])
             assert np.log(own["estimate"]) == pytest.approx(size * estimates[e, j], abs=1e-6)
             assert own["standard_error"] == pytest.approx(size * errors[e, j], rel=1e-5)
-            assert np.log([own["lower"], own["upper"]]) == pytest.approx(size * np.array(ends), abs=1e-4)
-            assert np.isnan(own[["tau", "i2", "p_interaction", "prediction_lower"]].astype(float)).all()
+            assert np.log([own["lower"], own["upper"]]) == pytest.approx(
+                size * np.array(ends), abs=1e-4
+            )
+            assert np.isnan(
+                own[["tau", "i2", "p_interaction", "prediction_lower"]].astype(float)
+            ).all()
             assert not own["infinite"]
     for j, name in enumerate(NAMES):
-        pooled, twin = table.loc[name, "pooled"], meta_analysis(estimates[:, j], errors[:, j])
+        pooled = table.loc[name, "pooled"]
+        twin = meta_analysis(estimates[:, j], errors[:, j])
         size = pooled["size"]
         assert pooled["tau"] / size == pytest.approx(np.sqrt(twin.tau2), abs=1e-5)
         assert pooled["i2"] == pytest.approx(twin.i2, abs=1e-5)
         expected = size * np.array(prediction_interval(twin, 6))
-        assert np.log([pooled["prediction_lower"], pooled["prediction_upper"]]) == pytest.approx(expected, abs=1e-4)
+        assert np.log([pooled["prediction_lower"], pooled["prediction_upper"]]) == pytest.approx(
+            expected, abs=1e-4
+        )
         p_value = heterogeneity(estimates[:, j], errors[:, j], freedom).p_value[0]
         assert pooled["p_interaction"] == pytest.approx(p_value, rel=1e-4)
     wide, narrow = (decision.effects(coverage) for coverage in (0.99, 0.5))
@@ -158,7 +203,9 @@ def test_what_pseudo_data_shrink_is_not_printed() -> None:
     coefficients = decision.coefficients().iloc[:3]["estimate"]
     np.testing.assert_allclose(coefficients, plain, atol=1e-8)
     assert np.abs(model.coef_ / plain - 1.0).min() > 1e-3
-    np.testing.assert_allclose(model.coef_, decision.findings.target.model.fit(decision.mask).coefficients, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.coef_, decision.findings.target.model.fit(decision.mask).coefficients, rtol=1e-9
+    )
 
 
 def test_environments_without_a_finite_estimate_do_not_count() -> None:
@@ -170,7 +217,10 @@ def test_environments_without_a_finite_estimate_do_not_count() -> None:
     model = BIP(Logistic(), select=Fixed((True, True, True))).fit(table, y, environments=SITE)
     effects = model.decision_.effects(by_environment=True).set_index(["environment", "column"])
     infinite = effects.index[effects["infinite"]].tolist()
-    assert infinite == [("west", "smokes"), *(("coast", name) for name in ("age", "exercise", "smokes"))]
+    assert infinite == [
+        ("west", "smokes"),
+        *(("coast", name) for name in ("age", "exercise", "smokes")),
+    ]
     assert (effects["note"] != "").to_numpy().tolist() == effects["infinite"].tolist()
     assert effects["estimate"].notna().all()
     penalised = model.decision_.findings.target.model.fit(model.decision_.mask).local_coefficients
@@ -181,9 +231,13 @@ def test_environments_without_a_finite_estimate_do_not_count() -> None:
         kept = own[~own["infinite"]]
         twin = meta_analysis(np.log(kept["estimate"].to_numpy()), kept["standard_error"].to_numpy())
         pooled = effects.loc[("pooled", column)]
-        assert (pooled["tau"], pooled["i2"]) == pytest.approx((np.sqrt(twin.tau2), twin.i2), abs=1e-5)
+        assert (pooled["tau"], pooled["i2"]) == pytest.approx(
+            (np.sqrt(twin.tau2), twin.i2), abs=1e-5
+        )
         expected = prediction_interval(twin, len(kept))
-        assert np.log([pooled["prediction_lower"], pooled["prediction_upper"]]) == pytest.approx(expected, abs=1e-4)
+        assert np.log([pooled["prediction_lower"], pooled["prediction_upper"]]) == pytest.approx(
+            expected, abs=1e-4
+        )
     section = effect_section(model.decision_)
     assert section is not None
     assert "'coast' (all)" in section.notes[-1]
@@ -199,41 +253,62 @@ def test_environments_in_which_columns_stand_for_each_other_do_not_count() -> No
     found = model.decision_.between_environments
     assert found is not None
     assert found.n_environments.tolist() == [2.0, 3.0]
-    kept = model.decision_.effects(by_environment=True).set_index(["column", "environment"]).loc["b"]
+    kept = (
+        model.decision_.effects(by_environment=True).set_index(["column", "environment"]).loc["b"]
+    )
     rows = kept.loc[["site 0", "site 2", "site 3"]]
-    twin = meta_analysis(*(rows[name].to_numpy() / rows["size"] for name in ("estimate", "standard_error")))
+    twin = meta_analysis(
+        *(rows[name].to_numpy() / rows["size"] for name in ("estimate", "standard_error"))
+    )
     assert found.tau[1] == pytest.approx(np.sqrt(twin.tau2), abs=1e-6)
 
 
 def test_small_environments_are_compared_by_their_own_least_squares() -> None:
-    """With the noise of all, and not by the coefficients that are predicted for them, which are shrunken."""
+    """With the noise of all, and not by the coefficients that are predicted for them, which are
+    shrunken."""
     rng = np.random.default_rng(0)
     where = np.repeat(np.arange(30), 6)
     columns = rng.normal(size=(180, 2))
-    y = columns @ [1.0, -1.0] + 0.8 * rng.normal(size=30)[where] * columns[:, 0] + rng.normal(size=180)
+    y = (
+        columns @ [1.0, -1.0]
+        + 0.8 * rng.normal(size=30)[where] * columns[:, 0]
+        + rng.normal(size=180)
+    )
     model = BIP(deviations="random", select=Fixed((True, True))).fit(columns, y, environments=where)
-    estimates, unscaled, squares = np.empty((30, 2)), np.empty((30, 2)), 0.0
+    estimates = np.empty((30, 2))
+    unscaled = np.empty((30, 2))
+    squares = 0.0
     for e in range(30):
         fit = sm.OLS(y[where == e], sm.add_constant(columns[where == e])).fit()
-        estimates[e], squares = fit.params[1:], squares + fit.ssr
+        estimates[e] = fit.params[1:]
+        squares = squares + fit.ssr
         unscaled[e] = np.sqrt(np.diag(fit.normalized_cov_params))[1:]
     errors = unscaled * np.sqrt(squares / 90.0)
     effects = model.decision_.effects()
     for j in range(2):
-        twin, row = meta_analysis(estimates[:, j], errors[:, j]), effects.iloc[j]
+        twin = meta_analysis(estimates[:, j], errors[:, j])
+        row = effects.iloc[j]
         assert row["tau"] / row["size"] == pytest.approx(np.sqrt(twin.tau2), abs=1e-5)
         expected = row["size"] * np.array(prediction_interval(twin, 30))
-        assert row[["prediction_lower", "prediction_upper"]].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+        assert row[["prediction_lower", "prediction_upper"]].tolist() == pytest.approx(
+            expected.tolist(), abs=1e-5
+        )
     assert effects["tau"][0] > 3 * effects["tau"][1]
 
 
 def test_environments_that_are_not_one_label_have_no_spread() -> None:
     data = made(n_environments=6, n=40)
     table = pd.DataFrame(data.X[:, :2], columns=["a", "b"]).assign(y=data.y)
-    table["site"], table["year"] = data.environment_index % 3, data.environment_index // 3
+    table["site"] = data.environment_index % 3
+    table["year"] = data.environment_index // 3
     model = BIP().fit(MultiEnvironmentData.from_table(table, "y", ["site", "year"]))
     assert model.decision_.between_environments is None
-    assert model.decision_.effects()[["tau", "i2", "p_interaction", "prediction_upper"]].isna().all().all()
+    assert (
+        model.decision_.effects()[["tau", "i2", "p_interaction", "prediction_upper"]]
+        .isna()
+        .all()
+        .all()
+    )
     alone = BIP().fit(X, DATA.y)
     effects = alone.decision_.effects()
     assert effects["tau"].isna().all()
@@ -249,8 +324,12 @@ def test_environments_that_are_not_one_label_have_no_spread() -> None:
 def test_tables_text_json_and_pictures_have_the_same_numbers() -> None:
     model, _ = logistic()
     decision = model.decision_
-    effects, coefficients, plain = decision.effects(by_environment=True), decision.coefficients(), decision.to_plain()
-    np.testing.assert_array_equal(effects["estimate"], np.exp(coefficients["estimate"] * effects["size"]))
+    effects = decision.effects(by_environment=True)
+    coefficients = decision.coefficients()
+    plain = decision.to_plain()
+    np.testing.assert_array_equal(
+        effects["estimate"], np.exp(coefficients["estimate"] * effects["size"])
+    )
     for table, records in ((effects, plain["effects"]), (coefficients, plain["coefficients"])):
         assert [record["column"] for record in records] == table["column"].tolist()
         for name in ("estimate", "lower", "upper"):
@@ -270,7 +349,9 @@ def test_tables_text_json_and_pictures_have_the_same_numbers() -> None:
     panels = decision.plot("effects")
     for name, panel in panels.items():
         own = effects[effects["column"] == name]
-        np.testing.assert_array_equal(panel.containers[0].lines[0].get_xdata(), own["estimate"].to_numpy()[1:])
+        np.testing.assert_array_equal(
+            panel.containers[0].lines[0].get_xdata(), own["estimate"].to_numpy()[1:]
+        )
 
 
 def test_printing_fits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,15 +380,25 @@ def test_without_features_there_are_no_effects() -> None:
 
 
 def test_long_names_fit_a_terminal() -> None:
-    names = ["systolic blood pressure at admission", "systolic blood pressure at discharge", "smoking"]
+    names = [
+        "systolic blood pressure at admission",
+        "systolic blood pressure at discharge",
+        "smoking",
+    ]
     table = X.set_axis(names, axis=1)
     table[names[0]] *= 1e4
-    decision = BIP(select=Fixed((True, True, True))).fit(table, 1e6 * DATA.y, environments=SITE).decision_
+    decision = (
+        BIP(select=Fixed((True, True, True))).fit(table, 1e6 * DATA.y, environments=SITE).decision_
+    )
     section = effect_section(decision)
     assert section is not None
     assert max(map(display_width, as_text([section]).splitlines())) <= 80
     assert len({label for label, _ in section.facts}) == 3
-    narrow = BIP(select=Fixed((True, True, True))).fit(X.set_axis(names, axis=1), DATA.y, environments=SITE).decision_
+    narrow = (
+        BIP(select=Fixed((True, True, True)))
+        .fit(X.set_axis(names, axis=1), DATA.y, environments=SITE)
+        .decision_
+    )
     section = effect_section(narrow)
     assert section is not None
     assert max(map(display_width, as_text([section]).splitlines())) <= 80
@@ -321,7 +412,9 @@ def test_units_are_read_at_a_glance() -> None:
         "dose": 0.031 * rng.normal(size=900),
         "sex": rng.integers(1, 3, 900),
     }
-    table = pd.DataFrame(values).assign(ward=rng.choice(["b", "a", "c"], 900), bmi=26 + 4 * rng.normal(size=900))
+    table = pd.DataFrame(values).assign(
+        ward=rng.choice(["b", "a", "c"], 900), bmi=26 + 4 * rng.normal(size=900)
+    )
     y = table["age"] / 10 + (table["ward"] == "c") + table["bmi"] + rng.normal(size=900)
     model = BIP(columns=Columns(groups=[spline("bmi", knots=4)])).fit(table, y, environments=SITE)
     units = units_of(model._data)

@@ -40,15 +40,25 @@ def where_it_breaks(model: BoundModel, mask: np.ndarray) -> WorstEnvironment | N
     return worst_environment(environment_tests(model, mask).each())
 
 
-def several_sites(fault: str | None = None, seed: int = 0, sizes: tuple[int, ...] = (80, 60, 70, 90)) -> tuple:
-    """y = a − b + noise; c results from y, otherwise in every site; `fault` is in the third site. Large means."""
+def several_sites(
+    fault: str | None = None, seed: int = 0, sizes: tuple[int, ...] = (80, 60, 70, 90)
+) -> tuple:
+    """y = a − b + noise; c results from y, otherwise in every site; `fault` is in the third site.
+    Large means."""
     rng = np.random.default_rng(seed)
-    tables, outcomes = [], []
+    tables = []
+    outcomes = []
     for e, n in enumerate(sizes):
         broken = fault if e == 2 else None
-        a, b = rng.normal(50.0, 1.0 + 0.2 * e, n), rng.normal(-30.0 + e, 1.0, n)
+        a = rng.normal(50.0, 1.0 + 0.2 * e, n)
+        b = rng.normal(-30.0 + e, 1.0, n)
         noise = rng.normal(size=n) * (3.0 if broken == "variance" else 1.0)
-        y = (a - 50.0) * (-0.5 if broken == "slopes" else 1.0) - b + noise + (2.0 if broken == "intercept" else 0.0)
+        y = (
+            (a - 50.0) * (-0.5 if broken == "slopes" else 1.0)
+            - b
+            + noise
+            + (2.0 if broken == "intercept" else 0.0)
+        )
         tables.append(np.column_stack([a, b, (1.0 + e) * y + rng.normal(3.0 * e, 1.0, n)]))
         outcomes.append(y)
     labels = np.repeat(["north", "south", "east", "west", "far", "near"][: len(sizes)], sizes)
@@ -68,12 +78,17 @@ def rss(X: np.ndarray, y: np.ndarray) -> float:
 
 def twin(X: np.ndarray, y: np.ndarray, groups: list[np.ndarray], excess: float) -> dict[str, float]:
     """Deviance and p-value of each part, T with its moments, from rows."""
-    k, n, g = X.shape[1], len(y), len(groups)
+    k = X.shape[1]
+    n = len(y)
+    g = len(groups)
     counts = np.array([rows.sum() for rows in groups], dtype=float)
     own = np.array([rss(X[rows], y[rows]) for rows in groups])
     dummies = np.column_stack([rows.astype(float) for rows in groups[1:]])
-    within, pooled = rss(np.column_stack([X, dummies]), y), rss(X, y)
-    free, free_within, free_pooled = n - g * (k + 1), n - g - k, n - 1 - k
+    within = rss(np.column_stack([X, dummies]), y)
+    pooled = rss(X, y)
+    free = n - g * (k + 1)
+    free_within = n - g - k
+    free_pooled = n - 1 - k
     nu = counts - 1 - k
     bartlett = nu.sum() * np.log(own.sum() / nu.sum()) - nu @ np.log(own / nu)
     bartlett /= 1.0 + ((1.0 / nu).sum() - 1.0 / nu.sum()) / (3.0 * (g - 1))
@@ -107,7 +122,10 @@ def flat(found: Deviation) -> dict[str, float]:
     return {
         "deviance": found.deviance,
         **{name: found.parts[name].deviance for name in PARTS},
-        **{f"p {name}": np.nan if part.p_value is None else part.p_value for name, part in found.parts.items()},
+        **{
+            f"p {name}": np.nan if part.p_value is None else part.p_value
+            for name, part in found.parts.items()
+        },
         "expected": found.expected_deviance,
         "sd": found.deviance_sd,
         "p gaussian": found.p_gaussian,
@@ -128,12 +146,16 @@ def test_parts_are_those_of_least_squares_on_rows(members: list[int], with_rows:
     whole = tests.deviation(None)
     assert whole is not None
     groups = [[codes == e for e in range(4)], *([codes == e, codes != e] for e in range(4))]
-    for found, split in zip([whole, *(test.deviation for test in tests.each())], groups, strict=True):
+    for found, split in zip(
+        [whole, *(test.deviation for test in tests.each())], groups, strict=True
+    ):
         assert found is not None
         wanted = twin(data.X[:, mask], data.y, split, excess)
         for name, value in flat(found).items():
             assert value == pytest.approx(wanted[name], rel=1e-8, abs=1e-8, nan_ok=True), name
-        assert found.deviance == pytest.approx(sum(part.deviance for part in found.parts.values()), abs=1e-9)
+        assert found.deviance == pytest.approx(
+            sum(part.deviance for part in found.parts.values()), abs=1e-9
+        )
     assert whole.deviance == pytest.approx(-2.0 * model.log_ratio(mask), rel=1e-9)
     evidence = Judge(model).evidence(mask[None]).one()
     assert whole.expected_deviance == pytest.approx(evidence.expected_deviance)
@@ -154,11 +176,19 @@ def test_rows_decide_what_second_moments_cannot() -> None:
 
 def test_settings_and_columns_that_are_constant_in_an_environment() -> None:
     X, y, labels = several_sites("variance")
-    setting = np.array([{"north": 0.0, "south": 1.0, "east": 5.0, "west": 2.0}[label] for label in labels])
+    setting = np.array(
+        [{"north": 0.0, "south": 1.0, "east": 5.0, "west": 2.0}[label] for label in labels]
+    )
     partly = np.where(labels == "west", 7.0, X[:, 1])
-    data = MultiEnvironmentData.from_arrays(np.column_stack([X[:, 0], setting, partly]), y, labels.tolist())
-    # Own slopes of two columns in three environments, of one in the last: 7 for 2. The setting is one of 3 intercepts.
-    own = [rss(data.X[labels == e][:, [0, 2] if e != "west" else [0]], y[labels == e]) for e in data.environments]
+    data = MultiEnvironmentData.from_arrays(
+        np.column_stack([X[:, 0], setting, partly]), y, labels.tolist()
+    )
+    # Own slopes of two columns in three environments, of one in the last: 7 for 2. The setting is
+    # one of 3 intercepts.
+    own = [
+        rss(data.X[labels == e][:, [0, 2] if e != "west" else [0]], y[labels == e])
+        for e in data.environments
+    ]
     dummies = np.column_stack([labels == e for e in data.environments[1:]]).astype(float)
     within = rss(np.column_stack([data.X[:, [0, 2]], dummies]), y)
     pooled = rss(data.X, y)
@@ -167,7 +197,12 @@ def test_settings_and_columns_that_are_constant_in_an_environment() -> None:
         found = GaussianTests(LinearGaussian().bind(source), np.ones(3, dtype=bool)).deviation(None)
         assert found is not None
         counts = np.array([(labels == e).sum() for e in data.environments])
-        noise = (1.0 - counts / n) @ (np.array(own) / (counts - [3, 3, 3, 2])) / 3 / (sum(own) / (n - 11))
+        noise = (
+            (1.0 - counts / n)
+            @ (np.array(own) / (counts - [3, 3, 3, 2]))
+            / 3
+            / (sum(own) / (n - 11))
+        )
         expected = f.sf((within - sum(own)) / 5 / (noise * sum(own) / (n - 11)), 5, n - 11)
         assert found.parts["slopes"].p_value == pytest.approx(expected, rel=1e-7)
         expected = f.sf((pooled - within) / 2 / (noise * within / (n - 6)), 2, n - 6)
@@ -176,14 +211,17 @@ def test_settings_and_columns_that_are_constant_in_an_environment() -> None:
 
 @pytest.mark.parametrize("noise", ["t3", "exponential"])
 def test_noise_that_is_not_normal_raises_no_more_alarms_than_it_should(noise: str) -> None:
-    """With equal variances and Fisher's rule, which takes the parts for independent, there are 5 and 4."""
+    """With equal variances and Fisher's rule, which takes the parts for independent, there are 5
+    and 4."""
     alarms = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         place = np.repeat(np.arange(10), 20)
         x = rng.normal(size=(200, 1)) * rng.uniform(0.5, 2.0, 10)[place, None]
         y = x[:, 0] + (rng.standard_t(3, size=200) if noise == "t3" else rng.exponential(size=200))
-        worst = where_it_breaks(LinearGaussian().bind(regression_data(x, y, place)), np.ones(1, dtype=bool))
+        worst = where_it_breaks(
+            LinearGaussian().bind(regression_data(x, y, place)), np.ones(1, dtype=bool)
+        )
         assert worst is not None
         alarms += worst.p_value < 0.05 / 10
     assert alarms <= 2
@@ -217,8 +255,8 @@ TRUTH = np.array([True, True, False, False])
 
 
 def unequal_noise(shifted: float = 0.0, n: int = 150) -> MultiEnvironmentData:
-    """The outcome follows x0 and x1, with a noise of its own in each of four environments; x2 follows it, differently;
-    in the last environment it is shifted. x3 has nothing to do with it."""
+    """The outcome follows x0 and x1, with a noise of its own in each of four environments; x2
+    follows it, differently; in the last environment it is shifted. x3 has nothing to do with it."""
     rng = np.random.default_rng(0)
     place = np.repeat(range(4), n)
     X = rng.normal(size=(4 * n, 4)) + rng.normal(size=(4, 4))[place]
@@ -237,15 +275,21 @@ def test_parts_of_the_mean_add_up_and_follow_their_law(mask: np.ndarray) -> None
     whole = tests.deviation(None)
     assert whole is not None
     assert whole.deviance == pytest.approx(-2.0 * model.log_ratio(mask), rel=1e-6)
-    assert whole.deviance == pytest.approx(sum(part.deviance for part in whole.parts.values()), rel=1e-9)
+    assert whole.deviance == pytest.approx(
+        sum(part.deviance for part in whole.parts.values()), rel=1e-9
+    )
     assert whole.expected_deviance == pytest.approx(-2.0 * model.null_many(mask).expected[0])
     for e, test in enumerate(tests.each()):
-        rest = LinearGaussian(invariance="mean").bind(data.choosing([f"site {k}" for k in range(4) if k != e]))
+        rest = LinearGaussian(invariance="mean").bind(
+            data.choosing([f"site {k}" for k in range(4) if k != e])
+        )
         added = -2.0 * (model.log_ratio(mask) - rest.log_ratio(mask))
         assert test.deviation is not None
         assert test.deviation.deviance == pytest.approx(added, rel=1e-5)
         unit = test.deviation.expected_deviance / (mask.sum() + 1.0)
-        assert test.deviation.p_value == pytest.approx(chi2.sf(added / unit, mask.sum() + 1.0), rel=1e-4)
+        assert test.deviation.p_value == pytest.approx(
+            chi2.sf(added / unit, mask.sum() + 1.0), rel=1e-4
+        )
         assert test.deviation.worst_part in ("intercept", "slopes")
 
 
@@ -268,7 +312,9 @@ def test_rows_and_moments_of_the_mean_agree_and_rows_decide() -> None:
     X = data.X.copy()
     X[:, 3] = X[:, 1] + 1e-7 * np.random.default_rng(1).normal(size=len(X))
     for changed, mask in ((data, TRUTH), (replace(data, X=X), np.array([True, True, False, True]))):
-        by_rows = environment_tests(LinearGaussian(invariance="mean").bind(changed), mask).deviation(2)
+        by_rows = environment_tests(
+            LinearGaussian(invariance="mean").bind(changed), mask
+        ).deviation(2)
         of_moments = LinearGaussian(invariance="mean").bind(Moments.from_data(changed))
         by_moments = environment_tests(of_moments, mask).deviation(2)
         assert by_rows is not None
@@ -287,7 +333,11 @@ def shifted(counts: bool) -> tuple[np.ndarray, ...]:
     environment = np.repeat(np.arange(4), 150)
     X = rng.normal(size=(600, 4)) + 0.5 * rng.normal(size=(4, 4))[environment]
     predictor = X[:, 0] - X[:, 1] + 1.5 * (environment == 2)
-    y = rng.poisson(np.exp(0.5 * predictor)) if counts else rng.random(600) < 1.0 / (1.0 + np.exp(-predictor))
+    y = (
+        rng.poisson(np.exp(0.5 * predictor))
+        if counts
+        else rng.random(600) < 1.0 / (1.0 + np.exp(-predictor))
+    )
     return X, y.astype(float), environment
 
 
@@ -308,13 +358,21 @@ def test_parts_of_the_deviance(counts: bool) -> None:
     pooled = grouped_log_likelihood(counts, X[:, :2], y, environment, common_level=True)
     within = grouped_log_likelihood(counts, X[:, :2], y, environment, common_level=False)
     assert whole.parts["intercept"].deviance == pytest.approx(2.0 * (within - pooled), abs=1e-5)
-    assert whole.parts["intercept"].p_value == pytest.approx(chi2.sf(2.0 * (within - pooled), 3), rel=1e-4)
-    assert whole.parts["slopes"].p_value == pytest.approx(chi2.sf(whole.parts["slopes"].deviance, 6))
+    assert whole.parts["intercept"].p_value == pytest.approx(
+        chi2.sf(2.0 * (within - pooled), 3), rel=1e-4
+    )
+    assert whole.parts["slopes"].p_value == pytest.approx(
+        chi2.sf(whole.parts["slopes"].deviance, 6)
+    )
     assert whole.p_value == pytest.approx(2.0 * min(part.p_value for part in whole.parts.values()))
     worst = where_it_breaks(model, mask)
     assert (worst.environment, worst.part) == (2, "intercept")
     empty = RegressionTests(model, np.zeros(4, dtype=bool)).each()[2]
-    assert (empty.environment, empty.rows, empty.deviation.parts["slopes"].p_value) == (2, 150, None)
+    assert (empty.environment, empty.rows, empty.deviation.parts["slopes"].p_value) == (
+        2,
+        150,
+        None,
+    )
 
 
 ENVIRONMENT = np.repeat(["a", "b", "c"], 200)
@@ -332,37 +390,58 @@ def counts(shape: np.ndarray, slope: np.ndarray) -> MultiEnvironmentData:
 def times(power: np.ndarray, slope: np.ndarray) -> MultiEnvironmentData:
     """Weibull times with so steep hazards; all end with the event."""
     passed = -np.log(np.random.default_rng(3).random(600)) / np.exp(slope * X[:, 0])
-    return MultiEnvironmentData.from_arrays(X, passed ** (1.0 / power), ENVIRONMENT, event=np.ones(600))
+    return MultiEnvironmentData.from_arrays(
+        X, passed ** (1.0 / power), ENVIRONMENT, event=np.ones(600)
+    )
 
 
-SCATTER, STEEP = np.where(IN_C, 0.4, 5.0), np.where(IN_C, 3.0, 1.0)
-SAME, OTHER = np.full(600, 0.5), np.where(IN_C, -0.5, 0.5)
+SCATTER = np.where(IN_C, 0.4, 5.0)
+STEEP = np.where(IN_C, 3.0, 1.0)
+SAME = np.full(600, 0.5)
+OTHER = np.where(IN_C, -0.5, 0.5)
 
 
 def maximum(mean_columns: list[np.ndarray], alphas: np.ndarray, y: np.ndarray) -> float:
-    """The largest log-likelihood of counts with these columns of the log mean; a dispersion for each label."""
-    Z, n = np.column_stack(mean_columns), int(alphas.max()) + 1
+    """The largest log-likelihood of counts with these columns of the log mean; a dispersion for
+    each label."""
+    Z = np.column_stack(mean_columns)
+    n = int(alphas.max()) + 1
 
     def minus(theta: np.ndarray) -> float:
-        mu, k = np.exp(Z @ theta[n:]), np.exp(-theta[:n])[alphas]
-        terms = gammaln(y + k) - gammaln(k) - gammaln(y + 1.0) + k * np.log(k / (k + mu)) + y * np.log(mu / (k + mu))
+        mu = np.exp(Z @ theta[n:])
+        k = np.exp(-theta[:n])[alphas]
+        terms = (
+            gammaln(y + k)
+            - gammaln(k)
+            - gammaln(y + 1.0)
+            + k * np.log(k / (k + mu))
+            + y * np.log(mu / (k + mu))
+        )
         return -float(terms.sum())
 
-    return -float(minimize(minus, np.zeros(n + Z.shape[1]), method="BFGS", options={"gtol": 1e-6}).fun)
+    return -float(
+        minimize(minus, np.zeros(n + Z.shape[1]), method="BFGS", options={"gtol": 1e-6}).fun
+    )
 
 
 def test_parts_of_counts_are_nested_fits() -> None:
     data = counts(SCATTER, OTHER)
     model = NegativeBinomial(pseudo_rows=0.0).bind(data)
     parts = RegressionTests(model, np.array([True, False])).deviation(2).parts
-    one, c, x, y = np.ones(600), IN_C.astype(float), X[:, 0], data.y
-    common, own = np.zeros(600, int), IN_C.astype(int)
+    one = np.ones(600)
+    c = IN_C.astype(float)
+    x = X[:, 0]
+    y = data.y
+    common = np.zeros(600, int)
+    own = IN_C.astype(int)
     fits = [
         maximum([one, x], common, y),
         maximum([one, x, c], common, y),
         maximum([one, x, c, c * x], common, y),
         maximum([one, x, c, c * x], own, y),
     ]
-    for name, gained in zip(("intercept", "slopes", "dispersion"), 2.0 * np.diff(fits), strict=True):
+    for name, gained in zip(
+        ("intercept", "slopes", "dispersion"), 2.0 * np.diff(fits), strict=True
+    ):
         assert parts[name].deviance == pytest.approx(gained, abs=1e-3)
         assert parts[name].p_value == pytest.approx(chi2.sf(gained, 1), rel=2e-3, abs=1e-12)

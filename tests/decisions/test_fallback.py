@@ -34,10 +34,13 @@ pytestmark = pytest.mark.usefixtures("brief")
 
 
 def shifted(n_environments: int, n: int, n_noise: int, seed: int) -> MultiEnvironmentData:
-    """y follows x0 alike everywhere, from a baseline of its own in each environment; means of the others move"""
+    """y follows x0 alike everywhere, from a baseline of its own in each environment; means of the
+    others move"""
     rng = np.random.default_rng(seed)
     site = np.repeat(np.arange(n_environments), n)
-    X = rng.normal(size=(n_environments, 1 + n_noise))[site] + rng.normal(size=(len(site), 1 + n_noise))
+    X = rng.normal(size=(n_environments, 1 + n_noise))[site] + rng.normal(
+        size=(len(site), 1 + n_noise)
+    )
     y = X[:, 0] + rng.normal(size=n_environments)[site] + rng.normal(size=len(site))
     return MultiEnvironmentData.from_arrays(X, y, site)
 
@@ -45,7 +48,9 @@ def shifted(n_environments: int, n: int, n_noise: int, seed: int) -> MultiEnviro
 def forced(data: MultiEnvironmentData, **settings: Any) -> Findings:
     """Findings by which no subset is compatible"""
     estimator = BIP(LinearGaussian(), **settings)
-    findings: Any = Findings(FitSettings.of(estimator, np.random.default_rng(0)).target(data), None, None, None)
+    findings: Any = Findings(
+        FitSettings.of(estimator, np.random.default_rng(0)).target(data), None, None, None
+    )
     vars(findings)["predictive"] = None
     return findings
 
@@ -54,15 +59,20 @@ def forced(data: MultiEnvironmentData, **settings: Any) -> Findings:
 
 
 def mixed() -> MultiEnvironmentData:
-    """Numbers, a category, a setting of sites, a category of sites, and what varies in one environment only"""
+    """Numbers, a category, a setting of sites, a category of sites, and what varies in one
+    environment only"""
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(9), [7, 12, 9, 15, 8, 11, 10, 6, 14])
-    table = pd.DataFrame(rng.normal(size=(len(site), 2)) + rng.normal(size=(9, 2))[site], columns=["a", "b"])
+    table = pd.DataFrame(
+        rng.normal(size=(len(site), 2)) + rng.normal(size=(9, 2))[site], columns=["a", "b"]
+    )
     table["level"] = rng.choice(list("pqr"), len(site))
     table["size"] = rng.normal(size=9)[site]
     table["kind"] = np.array(list("uvwuvwuvu"))[site]
     table["once"] = np.where(site == 3, table["b"], 1.0 * (site == 5))
-    table["y"] = table["a"] + 2.0 * table["size"] + (table["level"] == "q") + rng.normal(size=len(site))
+    table["y"] = (
+        table["a"] + 2.0 * table["size"] + (table["level"] == "q") + rng.normal(size=len(site))
+    )
     return MultiEnvironmentData.from_table(table.assign(site=site), "y", "site")
 
 
@@ -71,7 +81,9 @@ def test_what_each_feature_explains_with_a_baseline_in_each_environment(family: 
     data = mixed()
     masks = all_masks(data.n_features)
     found = family.bind(data).separate_gains_many(masks)
-    np.testing.assert_allclose(found, [separate_gains(data, mask) for mask in masks], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        found, [separate_gains(data, mask) for mask in masks], rtol=1e-6, atol=1e-8
+    )
     assert (np.isnan(found) == ~masks).all()
 
 
@@ -79,10 +91,19 @@ def test_moments_and_other_families_know_it_too() -> None:
     data = mixed()
     masks = all_masks(data.n_features)[-5:]
     expected = LinearGaussian().bind(data).separate_gains_many(masks)
-    for family, given in ((LinearGaussian(), Moments.from_data(data)), (BayesianLinearGaussian(), data)):
-        np.testing.assert_allclose(family.bind(given).separate_gains_many(masks), expected, rtol=1e-9)
-    flat = MultiEnvironmentData.from_arrays(data.X[:, :2], np.rint(np.exp(1.0 + data.y / 2.0)), data.environment_index)
-    logs = MultiEnvironmentData.from_arrays(flat.X, Poisson().working_outcome(flat), flat.environment_index)
+    for family, given in (
+        (LinearGaussian(), Moments.from_data(data)),
+        (BayesianLinearGaussian(), data),
+    ):
+        np.testing.assert_allclose(
+            family.bind(given).separate_gains_many(masks), expected, rtol=1e-9
+        )
+    flat = MultiEnvironmentData.from_arrays(
+        data.X[:, :2], np.rint(np.exp(1.0 + data.y / 2.0)), data.environment_index
+    )
+    logs = MultiEnvironmentData.from_arrays(
+        flat.X, Poisson().working_outcome(flat), flat.environment_index
+    )
     counted = Poisson().bind(flat).separate_gains_many([True, True])
     np.testing.assert_allclose(counted, [separate_gains(logs, np.ones(2, dtype=bool))], rtol=1e-9)
 
@@ -91,7 +112,9 @@ def test_what_depends_on_other_features_explains_nothing() -> None:
     data = shifted(4, 20, 2, seed=0)
     site = np.random.default_rng(1).normal(size=4)[data.environment_index]
     X = np.column_stack([data.X, data.X[:, 0] + site])
-    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    model = LinearGaussian().bind(
+        MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    )
     assert (model.separate_gains_many([True, False, False, True])[0, [0, 3]] == 0.0).all()
     single = Logistic().bind(MultiEnvironmentData.from_arrays(data.X, (data.y > 0).astype(float)))
     assert (single.separate_gains_many([True, True, True]) == 0.0).all()
@@ -106,7 +129,8 @@ def by_risk_alone(findings: Findings) -> np.ndarray:
 
 
 def test_noise_whose_means_move_is_not_taken() -> None:
-    """By the risk alone it is taken in most data sets, since it explains some of the few baselines."""
+    """By the risk alone it is taken in most data sets, since it explains some of the few
+    baselines."""
     cases = [forced(shifted(6, 40, 4, seed)) for seed in range(20)]
     assert np.mean([by_risk_alone(each)[1:].any() for each in cases]) > 0.5
     chosen = np.array([least_risky(each) for each in cases])
@@ -124,7 +148,9 @@ def test_a_setting_of_sites_that_explains_the_baselines_is_taken() -> None:
     data = shifted(12, 20, 1, seed=0)
     size, chance = np.random.default_rng(3).normal(size=(2, 12))[:, data.environment_index]
     X = np.column_stack([data.X, size, chance])
-    found = least_risky(forced(MultiEnvironmentData.from_arrays(X, data.y + 8.0 * size, data.environment_index)))
+    found = least_risky(
+        forced(MultiEnvironmentData.from_arrays(X, data.y + 8.0 * size, data.environment_index))
+    )
     assert found.tolist() == [True, False, True, False]
 
 
@@ -133,8 +159,11 @@ def test_forced_features_need_not_be_worth_their_price() -> None:
     assert least_risky(findings).tolist() == [True, False, True, False]
 
 
-def known(risks: list[float], gains: list[list[float]], most_listed: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Findings on three features with these risks of all subsets, the first feature changing fastest"""
+def known(
+    risks: list[float], gains: list[list[float]], most_listed: int, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Findings on three features with these risks of all subsets, the first feature changing
+    fastest"""
     model = SimpleNamespace(
         random_effects_risk_many=lambda masks: np.array(risks)[masks @ [1, 2, 4]],
         separate_gains_many=lambda mask: np.where(mask, gains[int(mask @ [1, 2, 4])], np.nan)[None],
@@ -168,7 +197,11 @@ def test_of_many_subsets_the_least_risky_is_found_by_flips_and_exchanges(
 def test_each_column_has_its_price(most_listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last feature is two columns: with 9.9 it is not worth them beside the second one."""
     gains = [[20.0] * 3] * 6 + [[20.0, 20.0, 9.9], [20.0] * 3]
-    assert least_risky(known(RISKS, gains, most_listed, monkeypatch)).tolist() == [True, True, False]
+    assert least_risky(known(RISKS, gains, most_listed, monkeypatch)).tolist() == [
+        True,
+        True,
+        False,
+    ]
     poor = [[4.9] * 3] * 8
     assert not least_risky(known(RISKS, poor, most_listed, monkeypatch)).any()
 
@@ -187,12 +220,20 @@ def test_exchanges_end_with_the_time_and_are_named(monkeypatch: pytest.MonkeyPat
 
 def test_each_feature_has_a_reason() -> None:
     decision = decided(broken(), baseline="shared")
-    model, mask = decision.findings.target.model, decision.mask
+    model = decision.findings.target.model
+    mask = decision.mask
     assert decision.fell_back
-    gains, own = separate_gains(broken(), mask), model.random_effects_risk_many(mask)
-    roles = {"a": Role.fallback, "b": Role.fallback, "effect": Role.fallback, "noise0": Role.too_small}
+    gains = separate_gains(broken(), mask)
+    own = model.random_effects_risk_many(mask)
+    roles = {
+        "a": Role.fallback,
+        "b": Role.fallback,
+        "effect": Role.fallback,
+        "noise0": Role.too_small,
+    }
     for j, (name, role) in enumerate(roles.items()):
-        feature, flipped = role_of(decision, name), mask ^ (np.arange(4) == j)
+        feature = role_of(decision, name)
+        flipped = mask ^ (np.arange(4) == j)
         assert feature.role is role
         gain = gains[j] if mask[j] else separate_gains(broken(), flipped)[j]
         assert feature.gain == pytest.approx(gain)
@@ -205,7 +246,8 @@ def test_each_feature_has_a_reason() -> None:
 
 
 def test_what_is_worth_its_price_and_raises_the_error_is_left_out() -> None:
-    """The effect of x1 is not zero on average, and differs so much that it misleads in a new environment."""
+    """The effect of x1 is not zero on average, and differs so much that it misleads in a new
+    environment."""
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(6), 80)
     X = rng.normal(size=(480, 2))

@@ -1,4 +1,5 @@
-"""Whether luck among many subsets would do as well: the null that is simulated, and what is said of it."""
+"""Whether luck among many subsets would do as well: the null that is simulated, and what is said of
+it."""
 
 from __future__ import annotations
 
@@ -24,10 +25,13 @@ def with_children(n_environments: int, seed: int, n: int = 100) -> MultiEnvironm
     """x0 and x1 cause y; three children of y have slopes of their own in each environment."""
     rng = np.random.default_rng([seed, n_environments])
     e = np.repeat(np.arange(n_environments), n)
-    spread, shift = rng.uniform(0.5, 2.0, (n_environments, 2)), rng.normal(size=(n_environments, 2))
+    spread = rng.uniform(0.5, 2.0, (n_environments, 2))
+    shift = rng.normal(size=(n_environments, 2))
     causes = rng.normal(size=(len(e), 2)) * spread[e] + shift[e]
     y = causes @ [1.0, -1.0] + rng.normal(size=len(e))
-    children = rng.uniform(-1.0, 1.5, (n_environments, 3))[e] * y[:, None] + rng.normal(size=(len(e), 3))
+    children = rng.uniform(-1.0, 1.5, (n_environments, 3))[e] * y[:, None] + rng.normal(
+        size=(len(e), 3)
+    )
     return MultiEnvironmentData.from_arrays(np.hstack([causes, children]), y, e)
 
 
@@ -48,16 +52,23 @@ def test_simulated_data_follow_the_null() -> None:
     fit = model.fit(CAUSES, local=False)
     for e in range(3):
         np.testing.assert_allclose(drawn.scatter[e][:2, :2], observed.scatter[e][:2, :2])
-        np.testing.assert_allclose(slopes(drawn.scatter[e], [5], [0, 1])[:, 0], fit.coefficients, atol=2e-3)
+        np.testing.assert_allclose(
+            slopes(drawn.scatter[e], [5], [0, 1])[:, 0], fit.coefficients, atol=2e-3
+        )
         expected = slopes(observed.scatter[e], [2, 3, 4], GIVEN)
         np.testing.assert_allclose(slopes(drawn.scatter[e], [2, 3, 4], GIVEN), expected, atol=2e-3)
         left = [
-            moments.scatter[e] - moments.scatter[e][:, GIVEN] @ slopes(moments.scatter[e], list(range(6)), GIVEN)
+            moments.scatter[e]
+            - moments.scatter[e][:, GIVEN] @ slopes(moments.scatter[e], list(range(6)), GIVEN)
             for moments in (drawn, observed)
         ]
-        np.testing.assert_allclose(*(each[2:5, 2:5] / observed.counts[e] for each in left), atol=3e-3)
+        np.testing.assert_allclose(
+            *(each[2:5, 2:5] / observed.counts[e] for each in left), atol=3e-3
+        )
         # Levels, too, are those of the fit and of the regressions.
-        np.testing.assert_allclose(drawn.means[e, 5], drawn.means[e, :2] @ fit.coefficients, atol=3e-3)
+        np.testing.assert_allclose(
+            drawn.means[e, 5], drawn.means[e, :2] @ fit.coefficients, atol=3e-3
+        )
         apart = (drawn.means[e, GIVEN] - observed.gaps[e, GIVEN]) @ expected
         np.testing.assert_allclose(drawn.means[e, 2:5], observed.gaps[e, 2:5] + apart, atol=3e-3)
 
@@ -67,7 +78,10 @@ def test_small_samples_scatter_as_they_should() -> None:
     observed = Moments.from_data(with_children(2, 0, n=15))
     null = InvariantNull(GaussianFromMoments(observed), CAUSES)
     drawn = [null.moments(rng) for rng in np.random.default_rng(0).spawn(300)]
-    tests = (GaussianFromMoments(moments).invariance_test(CAUSES, Tolerance.strict()) for moments in drawn)
+    tests = (
+        GaussianFromMoments(moments).invariance_test(CAUSES, Tolerance.strict())
+        for moments in drawn
+    )
     p_values = np.array([test.joint[0] for test in tests])
     assert 0.02 <= np.mean(p_values < 0.05) <= 0.085
     assert 0.42 <= np.mean(p_values < 0.5) <= 0.58
@@ -88,7 +102,9 @@ def test_noise_is_that_which_the_model_compares(invariance: Any, own: bool) -> N
     data = replace(data, y=data.X[:, 0] - data.X[:, 1] + noisy)
     null = InvariantNull(LinearGaussian(invariance).bind(many_rows(data)), CAUSES)
     scatter = null.moments(np.random.default_rng(0)).scatter
-    left = [scatter[e][5, 5] - scatter[e][5, :2] @ slopes(scatter[e], [5], [0, 1])[:, 0] for e in (0, 1)]
+    left = [
+        scatter[e][5, 5] - scatter[e][5, :2] @ slopes(scatter[e], [5], [0, 1])[:, 0] for e in (0, 1)
+    ]
     assert left[0] / left[1] == pytest.approx(9.0 if own else 1.0, rel=0.3 if own else 0.01)
 
 
@@ -118,7 +134,8 @@ def test_luck_is_simulated_when_asked_for_and_by_the_seed() -> None:
 
 
 def test_a_child_that_luck_let_in() -> None:
-    """With two environments a child passes, though one of them shifts it, and so do the causes without it."""
+    """With two environments a child passes, though one of them shifts it, and so do the causes
+    without it."""
     found = BIP(random_state=0).fit(with_children(2, 24)).decision_.luck
     assert set(found.selected) > {"x0", "x1"} == set(found.invariant)
     assert not found.unchallenged
@@ -129,7 +146,8 @@ def test_a_child_that_luck_let_in() -> None:
 
 
 def test_of_features_that_no_environment_shifts_nothing_is_said() -> None:
-    rng, e = np.random.default_rng(1), np.repeat(np.arange(3), 100)
+    rng = np.random.default_rng(1)
+    e = np.repeat(np.arange(3), 100)
     causes = rng.normal(size=(300, 2))
     y = causes @ [1.0, -1.0] + rng.normal(size=300)
     child = np.array([-1.0, 0.0, 1.0])[e] * y + rng.normal(size=300)
@@ -154,7 +172,11 @@ def test_where_luck_is_not_told() -> None:
             _ = decision.luck
         assert told in decision.explain_luck()
     with pytest.warns(NotInvariantWarning):
-        decision = BIP().fit(data.X[:, 2:], data.y + 5.0 * data.environment_index, data.environment_index).decision_
+        decision = (
+            BIP()
+            .fit(data.X[:, 2:], data.y + 5.0 * data.environment_index, data.environment_index)
+            .decision_
+        )
     assert "here it did not" in decision.explain_luck()
 
 

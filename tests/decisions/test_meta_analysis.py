@@ -10,7 +10,8 @@ from statsmodels.stats.oneway import anova_oneway
 from invariance.decisions.heterogeneity import heterogeneity
 from meta_analysis_twins import meta_analysis, prediction_interval
 
-# Trials of the BCG vaccine: vaccinated with and without tuberculosis, others with and without (Colditz et al. 1994).
+# Trials of the BCG vaccine: vaccinated with and without tuberculosis, others with and without
+# (Colditz et al. 1994).
 TRIALS = np.array(
     [
         (4, 119, 11, 128),
@@ -35,7 +36,9 @@ def test_the_trials_of_the_bcg_vaccine_have_the_published_results() -> None:
     """As the documentation of metafor's `rma` prints them."""
     ill, well, ill_without, well_without = TRIALS.T
     ratios = np.log(ill / (ill + well) / (ill_without / (ill_without + well_without)))
-    errors = np.sqrt(1 / ill - 1 / (ill + well) + 1 / ill_without - 1 / (ill_without + well_without))
+    errors = np.sqrt(
+        1 / ill - 1 / (ill + well) + 1 / ill_without - 1 / (ill_without + well_without)
+    )
     found = heterogeneity(ratios, errors)
     assert found.tau[0] ** 2 == pytest.approx(0.3132, abs=5e-5)
     assert found.i2[0] == pytest.approx(0.9222, abs=5e-5)
@@ -63,13 +66,21 @@ def test_restricted_maximum_likelihood_is_that_of_matrices() -> None:
     rng = np.random.default_rng(0)
     for n in (2, 3, 5, 20):
         errors = rng.uniform(0.05, 1.0, (n, 12))
-        values = errors * rng.normal(size=(n, 12)) + np.linspace(0.0, 1.5, 12) * rng.normal(size=(n, 12))
+        values = errors * rng.normal(size=(n, 12)) + np.linspace(0.0, 1.5, 12) * rng.normal(
+            size=(n, 12)
+        )
         found = heterogeneity(values, errors)
         low, high = found.prediction_interval()
         for j in range(12):
             twin = meta_analysis(values[:, j], errors[:, j])
             assert found.tau[j] ** 2 == pytest.approx(twin.tau2, abs=1e-6)
-            figures = found.i2[j], found.q[j], found.mean[j], found.standard_error[j], found.hartung_knapp[j]
+            figures = (
+                found.i2[j],
+                found.q[j],
+                found.mean[j],
+                found.standard_error[j],
+                found.hartung_knapp[j],
+            )
             assert figures == pytest.approx(twin[1:], abs=1e-6)
             if n >= 4:
                 assert (low[j], high[j]) == pytest.approx(prediction_interval(twin, n), abs=1e-5)
@@ -93,17 +104,24 @@ def test_welch_keeps_its_size_in_small_environments() -> None:
     """Chi-square rejects equal means of six rows each in a third of all cases."""
     rng = np.random.default_rng(2)
     values = rng.normal(size=(6, 10, 2000))
-    means, errors = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(6)
+    means = values.mean(axis=0)
+    errors = values.std(axis=0, ddof=1) / np.sqrt(6)
     assert 0.03 < np.mean(heterogeneity(means, errors, np.full(10, 5.0)).p_value < 0.05) < 0.1
     assert np.mean(heterogeneity(means, errors).p_value < 0.05) > 0.25
 
 
 def test_what_is_unknown_does_not_count() -> None:
     rng = np.random.default_rng(3)
-    values, errors, freedom = rng.normal(size=(7, 3)), rng.uniform(0.1, 1.0, (7, 3)), np.arange(5.0, 12.0)
+    values = rng.normal(size=(7, 3))
+    errors = rng.uniform(0.1, 1.0, (7, 3))
+    freedom = np.arange(5.0, 12.0)
     some = values.copy(), errors.copy()
-    some[0][2, 0], some[1][4, 0], some[1][5, 0], some[1][1:, 1] = np.nan, np.nan, 0.0, np.nan
-    found, kept = heterogeneity(*some, freedom), [0, 1, 3, 6]
+    some[0][2, 0] = np.nan
+    some[1][4, 0] = np.nan
+    some[1][5, 0] = 0.0
+    some[1][1:, 1] = np.nan
+    found = heterogeneity(*some, freedom)
+    kept = [0, 1, 3, 6]
     alone = heterogeneity(values[kept, 0], errors[kept, 0], freedom[kept])
     whole = heterogeneity(values, errors, freedom)
     assert found.n_environments.tolist() == [4, 1, 7]
@@ -115,7 +133,9 @@ def test_what_is_unknown_does_not_count() -> None:
 
 def test_units_do_not_matter() -> None:
     rng = np.random.default_rng(4)
-    values, errors = rng.normal(size=9), rng.uniform(0.1, 1.0, 9)
-    one, other = heterogeneity(values, errors), heterogeneity(1e9 * values + 1e3, 1e9 * errors)
+    values = rng.normal(size=9)
+    errors = rng.uniform(0.1, 1.0, 9)
+    one = heterogeneity(values, errors)
+    other = heterogeneity(1e9 * values + 1e3, 1e9 * errors)
     assert other.tau[0] == pytest.approx(1e9 * one.tau[0], rel=1e-9)
     assert (other.i2[0], other.p_value[0]) == pytest.approx((one.i2[0], one.p_value[0]), rel=1e-6)

@@ -32,7 +32,9 @@ def simulated(kind: str, n: int = 250) -> MultiEnvironmentData:
 
 
 def checks(kind: str, invariance: str = "distribution") -> NoiseChecks:
-    found = noise_checks(LinearGaussian(invariance=invariance).bind(simulated(kind)), MASK, Tolerance())
+    found = noise_checks(
+        LinearGaussian(invariance=invariance).bind(simulated(kind)), MASK, Tolerance()
+    )
     assert found is not None
     return found
 
@@ -43,7 +45,11 @@ def checks(kind: str, invariance: str = "distribution") -> NoiseChecks:
         ("normal", "distribution", None),
         ("tails", "distribution", "the residuals have heavy tails (excess kurtosis "),
         ("by feature", "distribution", "spread unequally over the values of {x0, x1}"),
-        ("by environment", "distribution", "spread unequally between environments (standard deviation 0."),
+        (
+            "by environment",
+            "distribution",
+            "spread unequally between environments (standard deviation 0.",
+        ),
         # The model that is advised does not advise itself.
         ("normal", "mean", None),
         ("tails", "mean", None),
@@ -64,8 +70,10 @@ def test_what_is_said(kind: str, invariance: str, said: str | None) -> None:
 
 
 def residuals(data: MultiEnvironmentData) -> tuple[NDArray, NDArray]:
-    """Standardised residuals of each environment's own fit, and the columns less their means there"""
-    found, columns = np.empty(data.n_rows), data.X[:, MASK].copy()
+    """Standardised residuals of each environment's own fit, and the columns less their means
+    there"""
+    found = np.empty(data.n_rows)
+    columns = data.X[:, MASK].copy()
     for e in range(data.n_environments):
         rows = data.rows(e)
         missed = sm.OLS(data.y[rows], sm.add_constant(data.X[rows][:, MASK])).fit().resid
@@ -80,7 +88,9 @@ def test_figures_are_those_of_statsmodels(kind: str) -> None:
     shape = checks(kind).shape
     assert shape is not None
     assert shape.excess_kurtosis == pytest.approx(np.mean(found**4) - 3.0)
-    lm, p_value, _, _ = het_breuschpagan(found, sm.add_constant(np.column_stack([columns, columns**2])))
+    lm, p_value, _, _ = het_breuschpagan(
+        found, sm.add_constant(np.column_stack([columns, columns**2]))
+    )
     assert len(found) * shape.share_explained == pytest.approx(lm)
     assert shape.p_even == pytest.approx(p_value, rel=1e-6, abs=1e-300)
 
@@ -97,12 +107,18 @@ def test_curves_are_not_given_up_for_the_noise() -> None:
 
 def shaped(**changed: float) -> NoiseChecks:
     """Checks that find nothing, but for what is changed"""
-    given = {"excess_kurtosis": 0.0, "share_explained": 0.0, "p_even": 1.0, "p_spread": 1.0, "p_mean": 1.0} | changed
+    given = {
+        "excess_kurtosis": 0.0,
+        "share_explained": 0.0,
+        "p_even": 1.0,
+        "p_spread": 1.0,
+        "p_mean": 1.0,
+    } | changed
     shape = Shape(*(given.pop(name) for name in Shape._fields))
     return NoiseChecks(("x0",), 1_000_000, shape, {"a": 1.0, "b": 2.0}, level=0.02, **given)
 
 
-def test_what_is_slight_or_unsure_is_not_said_and_the_noise_not_blamed_where_coefficients_differ() -> None:
+def test_what_is_slight_is_not_said_and_noise_not_blamed_if_coefficients_differ() -> None:
     assert shaped().sentence is None
     assert shaped(p_even=1e-9, share_explained=0.01).sentence is None
     assert "over the values of {x0}" in shaped(p_even=1e-9, share_explained=0.03).sentence

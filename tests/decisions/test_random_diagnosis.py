@@ -40,7 +40,8 @@ def model() -> BIP:
 
 def test_coefficients_of_environments_are_those_of_the_mixed_model(model: BIP) -> None:
     diagnosis = model.diagnose(["x0", "x1"])
-    own, found = diagnosis.own, LinearGaussian(deviations="random").bind(DATA).blups(["x0", "x1"])
+    own = diagnosis.own
+    found = LinearGaussian(deviations="random").bind(DATA).blups(["x0", "x1"])
     assert own is not None
     assert own.names[1:] == ("x0", "x1")
     assert_allclose(own.estimates[:, 0], found.levels[:-1])
@@ -79,22 +80,28 @@ def test_many_environments_are_left_out_only_where_asked(model: BIP) -> None:
 
 def test_free_deviations_have_no_predicted_coefficients() -> None:
     rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(120, 2)), np.repeat(list("abc"), 40)
-    diagnosis = BIP(progress=False).fit(X, X[:, 0] + rng.normal(size=120), environments=labels).diagnose()
+    X = rng.normal(size=(120, 2))
+    labels = np.repeat(list("abc"), 40)
+    diagnosis = (
+        BIP(progress=False).fit(X, X[:, 0] + rng.normal(size=120), environments=labels).diagnose()
+    )
     assert diagnosis.own is None
     assert diagnosis.to_dict()["own_coefficients"] is None
 
 
 def test_where_nothing_deviates_no_coefficient_is_shown() -> None:
     rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(120, 2)), np.repeat(np.arange(30), 4)
+    X = rng.normal(size=(120, 2))
+    labels = np.repeat(np.arange(30), 4)
     y = X[:, 0] + rng.normal(size=120)
     y -= np.array([y[labels == e].mean() - X[labels == e, 0].mean() for e in range(30)])[labels]
     model = BIP(progress=False).fit(X, y, environments=labels)
     diagnosis = model.diagnose(["x0"])
     assert diagnosis.own is not None
     assert diagnosis.own.share == 0.0
-    assert "explain 0.0% of the noise" in str(diagnosis) or "explain 0% of the noise" in str(diagnosis)
+    assert "explain 0.0% of the noise" in str(diagnosis) or "explain 0% of the noise" in str(
+        diagnosis
+    )
     assert "farthest from the usual" not in str(diagnosis)
 
 
@@ -121,7 +128,9 @@ def _edge(name: str) -> MultiEnvironmentData:
         name, (4, 6, 3, 9, 5, 7, 8, 2)
     )
     place = np.repeat(np.arange(len(counts)), counts)
-    frame = pd.DataFrame(rng.normal(size=(len(place), 3)), columns=["a", "b", "c"]).assign(site=place)
+    frame = pd.DataFrame(rng.normal(size=(len(place), 3)), columns=["a", "b", "c"]).assign(
+        site=place
+    )
     frame["y"] = frame["a"] + rng.normal(size=len(place))
     if name == "copies":
         frame["copy"] = 3.0 * frame["a"] - 1.0
@@ -136,7 +145,18 @@ def _edge(name: str) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_table(frame, "y", "site", missing="drop")
 
 
-EDGES = (*("two", "one large", "single rows", "copies", "constant inside", "levels", "flat outcome", "missing"),)
+EDGES = (
+    *(
+        "two",
+        "one large",
+        "single rows",
+        "copies",
+        "constant inside",
+        "levels",
+        "flat outcome",
+        "missing",
+    ),
+)
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
@@ -152,7 +172,9 @@ def test_edges_are_fitted_told_and_predicted(name: str, tmp_path: Path) -> None:
     known = model.predict(table, environments=data.to_frame()["site"])
     assert np.isfinite(known).all()
     model.save(tmp_path / "model.json")
-    np.testing.assert_array_equal(load(tmp_path / "model.json").predict_interval(table), np.column_stack([low, high]))
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.json").predict_interval(table), np.column_stack([low, high])
+    )
     left = data.choosing([label for label in data.environments if label != data.environments[-1]])
     if left.n_environments > 1:
         BIP(deviations="random", progress=False).fit(left)
@@ -163,10 +185,16 @@ def test_reference_levels_change_no_verdict() -> None:
     found = []
     for first in ("red", "green", "blue"):
         order = [first, *(level for level in ("red", "green", "blue") if level != first)]
-        data = MultiEnvironmentData.from_table(frame, "y", "site", columns=Columns(categorical={"ward": order}))
+        data = MultiEnvironmentData.from_table(
+            frame, "y", "site", columns=Columns(categorical={"ward": order})
+        )
         model = BIP(deviations="random", progress=False).fit(data)
         found.append(
-            (model.inclusion_probabilities_.tolist(), model.decision_.evidence.p_invariant, model.predict(frame))
+            (
+                model.inclusion_probabilities_.tolist(),
+                model.decision_.evidence.p_invariant,
+                model.predict(frame),
+            )
         )
         own = model.predict(frame, environments=frame["site"])
         found[-1] += (own, model.predict_interval(frame))

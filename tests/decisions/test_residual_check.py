@@ -31,7 +31,8 @@ DATA = simulated()
 
 
 def test_it_tells_the_cause_from_the_effect() -> None:
-    cause, effect = residual_check(DATA, ["x0"]), residual_check(DATA, ["x1"])
+    cause = residual_check(DATA, ["x0"])
+    effect = residual_check(DATA, ["x1"])
     assert not cause.alarm
     assert cause.r2 > 0.7
     assert effect.alarm
@@ -54,27 +55,34 @@ def test_twin() -> None:
     check = residual_check(DATA, ["x0"], random_state=7)
     seeds = [int(seed) for seed in (np.random.default_rng(7).integers(2**31, size=3))]
     labels = np.eye(3)[DATA.environment_index]
-    X, n = DATA.X[:, :1], DATA.n_rows
+    X = DATA.X[:, :1]
+    n = DATA.n_rows
 
     def left(target: np.ndarray, seed: int) -> np.ndarray:
         forest = RandomForestRegressor(100, min_samples_leaf=5, oob_score=True, random_state=seed)
         return target - forest.fit(X, target).oob_prediction_
 
-    residual, untold = left(DATA.y, seeds[0]), left(labels, seeds[1])
+    residual = left(DATA.y, seeds[0])
+    untold = left(labels, seeds[1])
     for values, found in ((residual, check.mean), (left(residual**2, seeds[2]), check.spread)):
         products = values[:, None] * untold
         expected = 2.0 * norm.sf(abs(np.sqrt(n) * products.mean(axis=0) / products.std(axis=0)))
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert check.p_value == pytest.approx(min(1.0, 6 * min(check.mean.min(), check.spread.min())))
-    assert check.untold == pytest.approx((untold**2).sum() / ((labels - labels.mean(axis=0)) ** 2).sum())
+    assert check.untold == pytest.approx(
+        (untold**2).sum() / ((labels - labels.mean(axis=0)) ** 2).sum()
+    )
 
 
 def test_it_can_be_repeated_with_any_number_of_threads() -> None:
     table = pd.DataFrame(DATA.X, columns=["x0", "x1"])
     model = BIP(n_jobs=2, progress=False).fit(table, DATA.y, environments=DATA.environment_index)
-    one, two = residual_check(DATA, ["x0"], 3, n_jobs=1), model.residual_check(["x0"], 3)
+    one = residual_check(DATA, ["x0"], 3, n_jobs=1)
+    two = model.residual_check(["x0"], 3)
     assert one.to_dict() == two.to_dict()
-    assert [row["environment"] for row in json.loads(json.dumps(one.to_dict()))["environments"]] == ["0", "1", "2"]
+    assert [
+        row["environment"] for row in json.loads(json.dumps(one.to_dict()))["environments"]
+    ] == ["0", "1", "2"]
     assert one.to_dict() != residual_check(DATA, ["x0"], 4).to_dict()
 
 
@@ -89,13 +97,19 @@ def refused(data: Any) -> Callable[[], Any]:
 
 
 def of(**beside: Any) -> MultiEnvironmentData:
-    return MultiEnvironmentData.from_arrays(DATA.X, np.arange(DATA.n_rows) % 5 + 1.0, DATA.environment_index, **beside)
+    return MultiEnvironmentData.from_arrays(
+        DATA.X, np.arange(DATA.n_rows) % 5 + 1.0, DATA.environment_index, **beside
+    )
 
 
 ONES = np.ones(DATA.n_rows)
 REFUSED = {
     "moments": (refused(Moments.from_data(DATA)), SettingError, "moments"),
-    "one environment": (refused(MultiEnvironmentData.from_arrays(DATA.X, DATA.y)), SettingError, "one environment"),
+    "one environment": (
+        refused(MultiEnvironmentData.from_arrays(DATA.X, DATA.y)),
+        SettingError,
+        "one environment",
+    ),
     "a table": (refused(pd.DataFrame({"x0": [1.0]})), WrongTypeError, "DataFrame"),
     "an event": (refused(of(event=ONES)), SettingError, "event"),
     "an exposure": (refused(of(exposure=ONES)), SettingError, "exposure"),
@@ -103,6 +117,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("check", "error", "named"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_checked(check: Callable[[], Any], error: type[Exception], named: str) -> None:
+def test_what_cannot_be_checked(
+    check: Callable[[], Any], error: type[Exception], named: str
+) -> None:
     with pytest.raises(error, match=named):
         check()

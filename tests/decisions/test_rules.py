@@ -64,7 +64,8 @@ def test_inclusion_probabilities_are_those_of_the_posterior_that_selects(select:
 @pytest.mark.parametrize("engine", ["exact", "tempering"])
 def test_a_copy_of_a_feature_is_not_selected_beside_it(engine: str) -> None:
     rng = np.random.default_rng(0)
-    X, site = rng.normal(size=(200, 3)), np.repeat(np.arange(4), 50)
+    X = rng.normal(size=(200, 3))
+    site = np.repeat(np.arange(4), 50)
     y = X[:, 0] - X[:, 1] + rng.normal(size=200)
     X = np.column_stack([X, 3.0 * X[:, 0] + 1.0])
     model = BIP(engine=engine, random_state=0).fit(X, y, environments=site)

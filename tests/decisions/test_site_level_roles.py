@@ -1,4 +1,5 @@
-"""A selected feature that is constant within every environment has a role of its own, and the verdict says so."""
+"""A selected feature that is constant within every environment has a role of its own, and the
+verdict says so."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ N_SITES = 7
 
 
 def stores(family: str = "auto", **settings: object) -> Decision:
-    """Site 6 has a baseline of its own, which store6, a recoding, explains; size is a setting of sites, half varies in
-    one of them, and z is noise."""
+    """Site 6 has a baseline of its own, which store6, a recoding, explains; size is a setting of
+    sites, half varies in one of them, and z is noise."""
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(N_SITES), 120)
     x, z = rng.normal(size=(2, len(site)))
-    store6, size = 1.0 * (site == 6), np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0])[site]
+    store6 = 1.0 * (site == 6)
+    size = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0])[site]
     half = np.where(site == 2, z, size)
     eta = x + 2.0 * store6
     y = eta + rng.normal(size=len(site))
@@ -41,13 +43,18 @@ def test_a_recoding_of_the_label_is_not_selected_in_silence(family: str) -> None
     assert decision.selected == ("x", "store6")
     assert role_of(decision, "store6").role is Role.constant_within
     assert role_of(decision, "x").role is not Role.constant_within
-    assert [feature.name for feature in decision.features if feature.constant_within] == ["store6", "size"]
+    assert [feature.name for feature in decision.features if feature.constant_within] == [
+        "store6",
+        "size",
+    ]
     assert role_of(decision, "size").role not in (Role.constant_within, Role.required, Role.kept)
     assert decision.absorbed_baselines == 1
     assert all(text in str(decision.verdict) for text in ("'store6'", "constant within", "1 of 6"))
     written = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
     assert written["absorbed_baselines"] == 1
-    assert [each["constant_within"] for each in written["features"] if each["name"] == "store6"] == [True]
+    assert [
+        each["constant_within"] for each in written["features"] if each["name"] == "store6"
+    ] == [True]
 
 
 def test_settings_of_sites_absorb_as_many_baselines_as_they_tell_apart() -> None:

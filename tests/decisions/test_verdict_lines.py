@@ -16,13 +16,18 @@ from shifted_sites import fitted, own_baselines
 
 @pytest.mark.parametrize("sd", [0.0, 0.25, 1.0])
 def test_p_values_of_a_decision_say_what_they_are_of(sd: float) -> None:
-    """Those of the verdict are of effects alone, those of the selection of all that has to be the same."""
+    """Those of the verdict are of effects alone, those of the selection of all that has to be the
+    same."""
     decision = fitted(own_baselines(n=120, sd=sd)).decision_
     facts = dict(decision.sections[0].facts)
     together = p_values_in_words(decision.evidence)
     assert together != p_values_in_words(decision.heterogeneity)
     assert p_values_in_words(decision.heterogeneity) in facts["verdict"]
-    compared = "effects and noise" if decision.findings.level is Level.effects else "effects, baselines and noise"
+    compared = (
+        "effects and noise"
+        if decision.findings.level is Level.effects
+        else "effects, baselines and noise"
+    )
     assert f"{together} ({compared})" in facts["selected"]
 
 
@@ -41,9 +46,12 @@ def test_baselines_that_differ_at_the_full_level_are_to_be_estimated_anew() -> N
 def test_only_models_of_the_noise_find_that_its_spread_differs() -> None:
     """Of an outcome that no feature predicts, in environments that differ."""
     rng = np.random.default_rng(0)
-    X, site = rng.normal(size=(160, 2)), np.repeat(np.arange(4), 40)
+    X = rng.normal(size=(160, 2))
+    site = np.repeat(np.arange(4), 40)
     classes = BIPClassifier().fit(X, (site > 1).astype(int), environments=site).decision_
-    numbers = BIP().fit(X, (1.0 + 3.0 * (site > 1)) * rng.normal(size=160), environments=site).decision_
+    numbers = (
+        BIP().fit(X, (1.0 + 3.0 * (site > 1)) * rng.normal(size=160), environments=site).decision_
+    )
     assert classes.selected == numbers.selected == ()
     assert "spread" not in classes.verdict.effects
     assert "spread" in numbers.verdict.effects
@@ -72,7 +80,8 @@ def test_dispersions_that_differ_are_no_difference_of_effects() -> None:
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 def test_a_verdict_does_not_contradict_its_grade() -> None:
-    """Nor heterogeneity the verdict: one of many sites has another slope, which all together do not show."""
+    """Nor heterogeneity the verdict: one of many sites has another slope, which all together do not
+    show."""
     grades = []
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -86,7 +95,9 @@ def test_a_verdict_does_not_contradict_its_grade() -> None:
         grades.append(same)
         assert decision.invariant == same == decision.heterogeneity.same
         said = decision.verdict.effects
-        assert (said.startswith(("No difference was found", "No clear difference was found"))) == same
+        assert (
+            said.startswith(("No difference was found", "No clear difference was found"))
+        ) == same
     assert len(set(grades)) == 2
 
 
@@ -111,9 +122,13 @@ def test_the_methods_paragraph_says_what_is_the_same() -> None:
     assert "when, given z, the coefficients and the variance of the noise are the same" in told
     site = np.repeat(["a", "b", "c", "d"], 100)
     x = np.random.default_rng(0).normal(size=400)
-    high = x + np.repeat([-2.0, 0.0, 1.0, 2.0], 100) + np.random.default_rng(1).logistic(size=400) > 0
+    high = (
+        x + np.repeat([-2.0, 0.0, 1.0, 2.0], 100) + np.random.default_rng(1).logistic(size=400) > 0
+    )
     with pytest.warns(NotInvariantWarning):
-        model = BIPClassifier().fit(MultiEnvironmentData.from_arrays(x[:, None], high.astype(float), site))
+        model = BIPClassifier().fit(
+            MultiEnvironmentData.from_arrays(x[:, None], high.astype(float), site)
+        )
     assert model.decision_.level == "effects"
     assert "when, given z, the coefficients are the same" in model.methods_paragraph()
 
@@ -130,7 +145,8 @@ def test_a_difference_whose_interval_excludes_zero_is_stated() -> None:
     seen = set()
     for seed in range(60):
         decision = fitted(own_baselines(n=60, sd=1.0, seed=seed)).decision_
-        found, verdict = decision.heterogeneity, decision.verdict
+        found = decision.heterogeneity
+        verdict = decision.verdict
         if found.grade is verdict.grade is Grade.no_difference and decision.level == "effects":
             clear = not found.low > 0.0
             seen.add(clear)

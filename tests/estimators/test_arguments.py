@@ -1,4 +1,5 @@
-"""Arguments of one value per row: by their index, never by position in silence; and what `fit` does not take."""
+"""Arguments of one value per row: by their index, never by position in silence; and what `fit` does
+not take."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, BetaBinomialPrior, BIPClassifier, BIPSurvival, Columns, MultiEnvironmentData, UniformPrior
+from invariance import (
+    BIP,
+    BetaBinomialPrior,
+    BIPClassifier,
+    BIPSurvival,
+    Columns,
+    MultiEnvironmentData,
+    UniformPrior,
+)
 from invariance.baselines import ICP
 from invariance.exceptions import DataError, SettingError
 from invariance.sweeps.data import read_sweep_data
@@ -42,16 +51,22 @@ def test_series_are_aligned_or_refused(role: str, text: bool) -> None:
     X, given = rows(text)
     names = ["y", "environments", "exposure"]
     if role == "event":
-        names, given["y"] = ["y", "environments", "event"], given["time"]
-    model, arguments = BIPSurvival() if role == "event" else BIP(), {name: given[name] for name in names}
+        names = ["y", "environments", "event"]
+        given["y"] = given["time"]
+    model = BIPSurvival() if role == "event" else BIP()
+    arguments = {name: given[name] for name in names}
     wanted = model.fit(X, **arguments).coef_
     # From the first row on in another order, with the same index.
     turned = arguments | {role: arguments[role].sort_index()}
     np.testing.assert_array_equal(model.fit(X, **turned).coef_, wanted)
-    np.testing.assert_array_equal(model.fit(X, **turned | {role: arguments[role].to_numpy()}).coef_, wanted)
+    np.testing.assert_array_equal(
+        model.fit(X, **turned | {role: arguments[role].to_numpy()}).coef_, wanted
+    )
     data = MultiEnvironmentData.from_arrays(X, **turned)
     np.testing.assert_array_equal(data.y, arguments["y"])
-    assert [data.environments[e] for e in data.environment_index] == arguments["environments"].tolist()
+    assert [data.environments[e] for e in data.environment_index] == arguments[
+        "environments"
+    ].tolist()
     others = arguments[role].reset_index(drop=True), arguments[role].set_axis([7] * N)
     for other in others:
         for fit in (model.fit, MultiEnvironmentData.from_arrays):
@@ -63,13 +78,16 @@ def test_series_agree_where_x_has_no_index() -> None:
     X, given = rows()
     arguments = {name: given[name] for name in ("y", "environments")}
     BIP().fit(X.to_numpy(), **arguments)
-    with pytest.raises(DataError, match=r"environments has another index than y.*environments\.to_numpy\(\)"):
+    with pytest.raises(
+        DataError, match=r"environments has another index than y.*environments\.to_numpy\(\)"
+    ):
         BIP().fit(X.to_numpy(), **arguments | {"environments": given["environments"].sort_index()})
 
 
 def test_series_of_scores_and_sweeps() -> None:
     X, given = rows()
-    y, site = given["time"], given["environments"]
+    y = given["time"]
+    site = given["environments"]
     by_median = y > y.median()
     for model, outcome in ((BIP(), y), (BIPClassifier(), by_median)):
         model.fit(X, outcome, environments=site)
@@ -77,12 +95,15 @@ def test_series_of_scores_and_sweeps() -> None:
         with pytest.raises(DataError, match="y has another index"):
             model.score(X, outcome.reset_index(drop=True))
     survival = BIPSurvival().fit(X, y, environments=site, event=given["event"])
-    assert survival.score(X, y.sort_index(), given["event"].sort_index()) == survival.score(X, y, given["event"])
+    assert survival.score(X, y.sort_index(), given["event"].sort_index()) == survival.score(
+        X, y, given["event"]
+    )
     table = X.assign(y=y)
     moments = read_sweep_data(table, site.sort_index()).moments
     np.testing.assert_array_equal(moments.counts, [N // 3] * 3)
     np.testing.assert_allclose(
-        moments.means[0], X.assign(y=y)[site == moments.environments[0]].mean()[list(moments.columns)]
+        moments.means[0],
+        X.assign(y=y)[site == moments.environments[0]].mean()[list(moments.columns)],
     )
     with pytest.raises(DataError, match="environments has another index"):
         read_sweep_data(table, site.reset_index(drop=True))
@@ -114,7 +135,9 @@ def test_words_of_the_paper_are_answered(make: Callable[[], object], typed: str)
         make()
 
 
-@pytest.mark.parametrize(("name", "typed"), [("bip-vi", "engine='vi' or engine='vi-simulation'"), ("BIP", "'exact'")])
+@pytest.mark.parametrize(
+    ("name", "typed"), [("bip-vi", "engine='vi' or engine='vi-simulation'"), ("BIP", "'exact'")]
+)
 def test_engines_as_the_paper_calls_them(name: str, typed: str) -> None:
     X, given = rows()
     with pytest.raises(SettingError, match=typed):
@@ -124,7 +147,8 @@ def test_engines_as_the_paper_calls_them(name: str, typed: str) -> None:
 @pytest.mark.parametrize("model", [BIP(), ICP()])
 def test_environments_that_are_not_requested_are_an_error(model: Any) -> None:
     X, given = rows()
-    y, site = given["time"], given["environments"]
+    y = given["time"]
+    site = given["environments"]
     splits = {"cv": LeaveOneGroupOut(), "params": {"groups": site}, "error_score": "raise"}
     with config_context(enable_metadata_routing=True):
         for estimator in (model, make_pipeline(StandardScaler(), model)):

@@ -57,11 +57,17 @@ def test_finds_the_truth_and_predicts() -> None:
     model = BIP(predict_with="selected").fit(X, y, environments=EXAMPLE.environment_index)
     assert model.get_feature_names_out().tolist() == ["age", "exercise", "smoking"]
     np.testing.assert_array_equal(model.get_support(), EXAMPLE.truth)
-    assert (model.n_environments_, model.environments_, model.n_features_in_) == (6, tuple(range(6)), 8)
+    assert (model.n_environments_, model.environments_, model.n_features_in_) == (
+        6,
+        tuple(range(6)),
+        8,
+    )
     assert model.inclusion_probabilities_.shape == (8,)
     design = np.column_stack([np.ones(len(X)), X[["age", "exercise", "smoking"]]])
     coefficients = np.linalg.lstsq(design, EXAMPLE.y, rcond=None)[0]
-    np.testing.assert_allclose([model.intercept_, *model.coef_[model.support_]], coefficients, rtol=1e-9)
+    np.testing.assert_allclose(
+        [model.intercept_, *model.coef_[model.support_]], coefficients, rtol=1e-9
+    )
     np.testing.assert_allclose(model.predict(X), design @ coefficients, rtol=1e-9)
     assert model.score(X, y) == pytest.approx(1.0 - np.var(y - model.predict(X)) / np.var(y))
     np.testing.assert_array_equal(model.transform(X), X[["age", "exercise", "smoking"]])
@@ -81,7 +87,9 @@ def test_environment_column_of_a_data_frame() -> None:
 
 def test_without_environments_the_posterior_is_the_prior() -> None:
     with pytest.warns(NotInvariantWarning, match="no environments were given"):
-        model = BIP(prior=InclusionPrior(0.3), select="mode", predict_with="selected").fit(EXAMPLE.X, EXAMPLE.y)
+        model = BIP(prior=InclusionPrior(0.3), select="mode", predict_with="selected").fit(
+            EXAMPLE.X, EXAMPLE.y
+        )
     np.testing.assert_allclose(model.inclusion_probabilities_, 0.3, rtol=1e-12)
     assert not model.support_.any()
     np.testing.assert_allclose(model.predict(EXAMPLE.X), EXAMPLE.y.mean(), rtol=1e-12)
@@ -96,13 +104,19 @@ def test_pipeline_and_search_with_plain_arguments() -> None:
     search.fit(EXAMPLE.X, EXAMPLE.y, environments=site)
     assert search.best_score_ > 0.3
     scores = cross_validate(
-        BIP(), EXAMPLE.X, EXAMPLE.y, groups=site, cv=LeaveOneGroupOut(), params={"environments": site}
+        BIP(),
+        EXAMPLE.X,
+        EXAMPLE.y,
+        groups=site,
+        cv=LeaveOneGroupOut(),
+        params={"environments": site},
     )
     assert scores["test_score"].min() > 0.3
 
 
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
+    """Every engine works with that model; sampling with it, whose kernels compile anew, is tested
+    beside the engine."""
     monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
     monkeypatch.setattr("invariance.models.gaussian._ALWAYS_FREE", 0)
     with pytest.warns(DataWarning, match=r"second moments of 8 features take 0\.0 GB"):
@@ -119,7 +133,9 @@ def test_docstring_examples() -> None:
     assert outcome.failed == 0
 
 
-@pytest.mark.parametrize("engine", ["exact", Tempering(chains=2, steps=75, searches=1), Variational(iterations=60)])
+@pytest.mark.parametrize(
+    "engine", ["exact", Tempering(chains=2, steps=75, searches=1), Variational(iterations=60)]
+)
 def test_progress_as_a_function(engine: Any) -> None:
     """It hears of every stage from 0 to 1, and what it raises reaches the caller."""
     heard: list[tuple[float, str]] = []
@@ -144,7 +160,11 @@ def test_columns_that_are_read_again() -> None:
     target = SimpleNamespace(model=SimpleNamespace(r2_many=lambda masks: masks @ worth))
     decision: Any = SimpleNamespace(mask=np.arange(5) == 1, findings=SimpleNamespace(target=target))
     assert np.flatnonzero(bip._leading(decision, np.ones(5, np.int64), 3)).tolist() == [1, 2, 3]
-    assert np.flatnonzero(bip._leading(decision, np.array([1, 1, 3, 1, 1]), 3)).tolist() == [1, 3, 4]
+    assert np.flatnonzero(bip._leading(decision, np.array([1, 1, 3, 1, 1]), 3)).tolist() == [
+        1,
+        3,
+        4,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +176,9 @@ def table() -> pd.DataFrame:
     y = 2.0 * np.tanh(X[:, 0]) + 0.5 * X[:, 1] ** 2 + rng.normal(scale=0.4, size=320)
     d = y * np.array([1.0, -0.5, 2.0, 0.3])[site] + rng.normal(size=320)
     columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "d": d, "sex": rng.choice(["m", "f"], 320)}
-    return pd.DataFrame(columns | {"few": rng.integers(0, 4, 320), "flat": 1.0, "y": y, "site": site})
+    return pd.DataFrame(
+        columns | {"few": rng.integers(0, 4, 320), "flat": 1.0, "y": y, "site": site}
+    )
 
 
 FEATURES = ["a", "b", "c", "d", "sex", "few", "flat"]
@@ -165,7 +187,9 @@ FEATURES = ["a", "b", "c", "d", "sex", "few", "flat"]
 @pytest.fixture(scope="module")
 def model(table: pd.DataFrame) -> BIP:
     with pytest.warns(UserWarning, match="constant"):
-        return BIP("additive", progress=False).fit(table[FEATURES], table["y"], environments=table["site"])
+        return BIP("additive", progress=False).fit(
+            table[FEATURES], table["y"], environments=table["site"]
+        )
 
 
 def test_finds_what_straight_lines_miss(model: BIP, table: pd.DataFrame) -> None:
@@ -173,7 +197,8 @@ def test_finds_what_straight_lines_miss(model: BIP, table: pd.DataFrame) -> None
     assert model.support_.tolist() == [name in ("a", "b") for name in FEATURES]
     assert model.columns_[:6] == ("a", "a~2", "a~3", "a~4", "a~5", "b")
     data = MultiEnvironmentData.from_table(table[["a", "b", "y", "site"]], "y", "site")
-    straight, curves = LinearGaussian().bind(data), Additive().bind(data)
+    straight = LinearGaussian().bind(data)
+    curves = Additive().bind(data)
     both = np.ones((1, 2), dtype=bool)
     assert straight.invariance_test(both, Tolerance()).joint[0] < 1e-4
     assert curves.invariance_test(both, Tolerance()).joint[0] > 0.1
@@ -196,18 +221,27 @@ def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
     assert diagnosis.whole.deviance == pytest.approx(-2.0 * bound.log_ratio(["a", "b"]), abs=1e-6)
     assert not diagnosis.alarm
     assert model.diagnose(["d"]).alarm
-    assert environment_tests(bound, np.zeros(bound.n_features, dtype=bool)).deviation(None) is not None
+    assert (
+        environment_tests(bound, np.zeros(bound.n_features, dtype=bool)).deviation(None) is not None
+    )
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_search_warns_of_one_thing_once(n_jobs: int | None) -> None:
     """Another search warns again, as every fit does outside of searches."""
-    rng, site = np.random.default_rng(0), np.repeat(list("abcdef"), 40)
+    rng = np.random.default_rng(0)
+    site = np.repeat(list("abcdef"), 40)
     X = pd.DataFrame(rng.normal(size=(240, 2)), columns=["a", "b"]).assign(site=site)
-    y = X["a"] * np.repeat([3.0, -3.0, 2.0, -2.0, 1.0, -1.0], 40) + np.repeat(range(6), 40) + rng.normal(size=240)
+    y = (
+        X["a"] * np.repeat([3.0, -3.0, 2.0, -2.0, 1.0, -1.0], 40)
+        + np.repeat(range(6), 40)
+        + rng.normal(size=240)
+    )
     model = BIP(columns=Columns(environment="site"))
     for _ in range(2):
-        search = GridSearchCV(model, {"select": ["mode", "predictive"]}, cv=LeaveOneGroupOut(), n_jobs=n_jobs)
+        search = GridSearchCV(
+            model, {"select": ["mode", "predictive"]}, cv=LeaveOneGroupOut(), n_jobs=n_jobs
+        )
         with pytest.warns(NotInvariantWarning) as warned:
             search.fit(X, y, groups=site)
         assert len(warned) == 1

@@ -21,7 +21,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIP, BIPClassifier, Columns, Logistic, Moments, MultiEnvironmentData, UniformPrior
+from invariance import (
+    BIP,
+    BIPClassifier,
+    Columns,
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    UniformPrior,
+)
 from invariance.baselines import ICP
 from invariance.exceptions import DataError, SettingError
 from two_classes import LABELS, SITE, X, Y, classifier, table
@@ -42,7 +50,9 @@ def test_probabilities_are_those_of_the_logistic_fit() -> None:
     assert model.selected_features_ == model.decision_.selected == ("x0", "x1")
     assert model.posterior_.model == "logistic"
     odds = X @ model.coef_ + model.intercept_
-    np.testing.assert_allclose(model.predict_proba(X), np.column_stack([expit(-odds), expit(odds)]), rtol=1e-12)
+    np.testing.assert_allclose(
+        model.predict_proba(X), np.column_stack([expit(-odds), expit(odds)]), rtol=1e-12
+    )
     np.testing.assert_allclose(model.decision_function(X), odds, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), np.where(odds > 0.0, "yes", "no"))
     assert model.score(X, LABELS) == np.mean(model.predict(X) == LABELS)
@@ -55,7 +65,9 @@ def test_probabilities_are_those_of_the_logistic_fit() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", [BIP("linear_gaussian"), BIP("poisson"), BIP("logistic"), ICP()], ids=str)
+@pytest.mark.parametrize(
+    "model", [BIP("linear_gaussian"), BIP("poisson"), BIP("logistic"), ICP()], ids=str
+)
 def test_words_are_scored_as_0_and_1(model: Any) -> None:
     model.fit(X, LABELS, environments=SITE)
     residual = Y - model.predict(X)
@@ -84,7 +96,10 @@ def test_an_average_is_one_of_probabilities() -> None:
     ("y", "classes"),
     [
         (LABELS.astype(object).tolist(), ["no", "yes"]),
-        (pd.Series(LABELS, index=np.arange(400) + 7).astype(pd.CategoricalDtype(["yes", "no"])), ["no", "yes"]),
+        (
+            pd.Series(LABELS, index=np.arange(400) + 7).astype(pd.CategoricalDtype(["yes", "no"])),
+            ["no", "yes"],
+        ),
         (pd.array(LABELS, dtype="string"), ["no", "yes"]),
         (pd.Series(Y.astype(bool)).astype(object), [False, True]),
         (pd.array(Y.astype(bool), dtype="boolean"), [False, True]),
@@ -94,7 +109,8 @@ def test_an_average_is_one_of_probabilities() -> None:
     ],
 )
 def test_labels_of_any_kind(y: object, classes: list) -> None:
-    model, words = classifier(y), classifier()
+    model = classifier(y)
+    words = classifier()
     assert model.classes_.tolist() == classes
     assert [type(label) for label in model.classes_.tolist()] == [type(label) for label in classes]
     np.testing.assert_array_equal(model.predict_proba(X), words.predict_proba(X))
@@ -106,7 +122,9 @@ def test_data_sets_bring_their_classes() -> None:
     frame = table().assign(died=pd.Categorical(LABELS, categories=["yes", "no"]))
     model = BIPClassifier().fit(MultiEnvironmentData.from_table(frame, "died", "site"))
     assert model.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_allclose(model.predict_proba(frame)[:, 1], classifier().predict_proba(X)[:, 1], rtol=1e-7)
+    np.testing.assert_allclose(
+        model.predict_proba(frame)[:, 1], classifier().predict_proba(X)[:, 1], rtol=1e-7
+    )
     numbers = MultiEnvironmentData.from_arrays(X, Y + 1.0, SITE)
     assert BIPClassifier().fit(numbers).classes_.tolist() == [1.0, 2.0]
     with pytest.raises(DataError, match="outcome 'y' has other than two values"):
@@ -127,7 +145,8 @@ def test_more_classes_one_with_the_rest() -> None:
 
 
 def test_in_scikit_learn() -> None:
-    X_frame, model = table(), BIPClassifier(columns=Columns(environment="site"), predict_with="selected")
+    X_frame = table()
+    model = BIPClassifier(columns=Columns(environment="site"), predict_with="selected")
     how = {"groups": SITE, "cv": LeaveOneGroupOut(), "scoring": "roc_auc"}
     scores = cross_val_score(model, X_frame, LABELS, **how)
     left_out = classifier(predict_with="selected").new_environments().to_frame()
@@ -141,10 +160,14 @@ def test_in_scikit_learn() -> None:
     assert clone(model).get_params() == model.get_params()
 
 
-def test_means_that_json_does_not_know_are_not_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_means_that_json_does_not_know_are_not_saved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(Logistic, "mean", lambda self, predictor: norm.cdf(predictor))
     other = classifier(predict_with="selected")
-    np.testing.assert_allclose(other.predict_proba(X)[:, 1], norm.cdf(X @ other.coef_ + other.intercept_), rtol=1e-9)
+    np.testing.assert_allclose(
+        other.predict_proba(X)[:, 1], norm.cdf(X @ other.coef_ + other.intercept_), rtol=1e-9
+    )
     with pytest.raises(SettingError, match="cannot be saved as JSON: use pickle"):
         other.save(tmp_path / "model.json")
 
@@ -153,17 +176,25 @@ def test_rates_are_per_unit_of_exposure() -> None:
     rng = np.random.default_rng(8)
     years = rng.uniform(0.5, 6.0, len(X))
     visits = rng.poisson(years * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 1] - 0.5)).astype(float)
-    model = BIP(family="poisson", predict_with="selected").fit(X, visits, environments=SITE, exposure=years)
-    np.testing.assert_allclose(model.predict(X), np.exp(X @ model.coef_ + model.intercept_), rtol=1e-12)
+    model = BIP(family="poisson", predict_with="selected").fit(
+        X, visits, environments=SITE, exposure=years
+    )
+    np.testing.assert_allclose(
+        model.predict(X), np.exp(X @ model.coef_ + model.intercept_), rtol=1e-12
+    )
     assert (model.predict(X) * years).sum() == pytest.approx(visits.sum(), rel=1e-6)
     (member,) = model._predictor("selected").members
     missed = visits - model.predict(X) * years
     assert member.noise * member.freedom == pytest.approx(missed @ missed)
-    with pytest.raises(SettingError, match=r"per unit of 'exposure': .* score\(X, y / exposure, sample_weight"):
+    with pytest.raises(
+        SettingError, match=r"per unit of 'exposure': .* score\(X, y / exposure, sample_weight"
+    ):
         model.score(X, visits)
     rates = visits / years
     mean = np.average(rates, weights=years)
     expected = 1.0 - years @ (rates - model.predict(X)) ** 2 / (years @ (rates - mean) ** 2)
     assert model.score(X, rates, sample_weight=years) == pytest.approx(expected)
     with pytest.raises(SettingError, match="nothing of the exposure: use regressor=None"):
-        BIP(family="poisson", regressor=LinearRegression()).fit(X, visits, environments=SITE, exposure=years)
+        BIP(family="poisson", regressor=LinearRegression()).fit(
+            X, visits, environments=SITE, exposure=years
+        )

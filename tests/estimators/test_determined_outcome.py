@@ -1,4 +1,5 @@
-"""An outcome that features give exactly is refused by their names, by whatever way the data come."""
+"""An outcome that features give exactly is refused by their names, by whatever way the data
+come."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ X = RNG.normal(size=(200, 5)) + 0.7 * RNG.normal(size=(4, 5)).repeat(50, axis=0)
 NOISE = RNG.normal(size=200)
 OUTCOMES: dict[str, tuple[np.ndarray, str, list[Any]]] = {
     "copy": (X[:, 0].copy(), "'x0' determines .* in every environment,", [use(exclude=["x0"])]),
-    "other units": (2.0 * X[:, 0] + 1e6, "'x0' determines .* in every environment,", [use(exclude=["x0"])]),
+    "other units": (
+        2.0 * X[:, 0] + 1e6,
+        "'x0' determines .* in every environment,",
+        [use(exclude=["x0"])],
+    ),
     "two": (
         X[:, 0] - 2.0 * X[:, 3],
         "'x0', 'x3' together determine .* in (every environment|all rows together),",
@@ -79,8 +84,14 @@ def test_few_of_more_features_than_rows_are_found(n_features: int) -> None:
     """Environments have 50 rows, all together 200."""
     many = np.random.default_rng(3).normal(size=(200, n_features))
     y = many[:, 0] + many[:, 1] - many[:, 2]
-    for outcome, place in ((y, "every environment"), (y + NOISE * (SITES != "b"), "environment 'b'")):
-        with pytest.raises(DataError, match=f"'x0', 'x1', 'x2' together determine the outcome 'y' exactly in {place},"):
+    for outcome, place in (
+        (y, "every environment"),
+        (y + NOISE * (SITES != "b"), "environment 'b'"),
+    ):
+        with pytest.raises(
+            DataError,
+            match=f"'x0', 'x1', 'x2' together determine the outcome 'y' exactly in {place},",
+        ):
             BIP(progress=False).fit(many, outcome, environments=SITES)
 
 
@@ -90,21 +101,30 @@ def test_levels_that_give_the_outcome_are_one_feature() -> None:
     y = np.select([ward == "p", ward == "q"], [1.0, 2.5], -1.0)
     frame = pd.DataFrame(X[:, :2], columns=["x0", "x1"]).assign(ward=ward)
     for table in (frame, frame[["ward"]]):
-        with pytest.raises(DataError, match=r"^'ward' determines the outcome 'y' exactly in every environment,"):
+        with pytest.raises(
+            DataError, match=r"^'ward' determines the outcome 'y' exactly in every environment,"
+        ):
             BIP(progress=False).fit(table, y, environments=SITES)
 
 
 def test_environments_without_fits_of_their_own_are_told_of() -> None:
     y = OUTCOMES["one environment"][0]
-    with pytest.warns(DataWarning, match="^'x0' determines the outcome 'y' exactly in environment 'b': "):
+    with pytest.warns(
+        DataWarning, match="^'x0' determines the outcome 'y' exactly in environment 'b': "
+    ):
         BIP(deviations="random", progress=False).fit(X, y, environments=SITES)
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_the_advice_works_as_typed() -> None:
-    frame, y = pd.DataFrame(X, columns=list("pqrst")), OUTCOMES["one environment"][0]
-    model, arrays = BIP(progress=False), MultiEnvironmentData.from_arrays
-    of_arrays = r"from_arrays\(..., exclude=\['x0'\]\) or MultiE.*from_arrays\(..., drop_environments=\['b'\]\)"
+    frame = pd.DataFrame(X, columns=list("pqrst"))
+    y = OUTCOMES["one environment"][0]
+    model = BIP(progress=False)
+    arrays = MultiEnvironmentData.from_arrays
+    of_arrays = (
+        r"from_arrays\(..., exclude=\['x0'\]\) or MultiE.*from_arrays\(..., "
+        r"drop_environments=\['b'\]\)"
+    )
     with pytest.raises(DataError, match=of_arrays):
         model.fit(X, y, environments=SITES)
     assert "x0" not in model.fit(arrays(X, y, SITES, exclude=["x0"])).selected_features_
@@ -113,7 +133,9 @@ def test_the_advice_works_as_typed() -> None:
         model.fit(frame, y, environments=SITES)
     model = BIP(columns=Columns(exclude=["p"]), progress=False).fit(frame, y, environments=SITES)
     assert "p" not in model.selected_features_
-    with pytest.raises(WrongTypeError, match=r"exclude=\.\.\.\) and a data frame, or MultiEnvironmentData"):
+    with pytest.raises(
+        WrongTypeError, match=r"exclude=\.\.\.\) and a data frame, or MultiEnvironmentData"
+    ):
         model.fit(frame, y, environments=SITES, exclude=["p"])
 
 
@@ -136,15 +158,21 @@ def test_environments_of_which_too_few_would_be_left_are_not_to_be_dropped(few: 
     ],
 )
 def test_every_family_of_numbers_refuses(family: Any) -> None:
-    with pytest.raises(DataError, match="'x0' determines the outcome 'y' exactly in every environment,"):
+    with pytest.raises(
+        DataError, match="'x0' determines the outcome 'y' exactly in every environment,"
+    ):
         BIP(family, progress=False).fit(X, OUTCOMES["copy"][0], environments=SITES)
 
 
 def test_a_sum_that_differs_between_environments_is_rejected_and_no_answer() -> None:
-    """x5 is made of the outcome and its cause, and gives it back together with that, by another intercept in each."""
+    """x5 is made of the outcome and its cause, and gives it back together with that, by another
+    intercept in each."""
     y = X[:, 0] + NOISE
     made = np.column_stack([X, y + X[:, 0] + 5.0 * np.repeat([0.0, 1.0, 2.0, 3.0], 50)])
-    told = "'x0', 'x5' together determine the outcome 'y' exactly in every environment, by coefficients that differ"
+    told = (
+        "'x0', 'x5' together determine the outcome 'y' exactly in every environment, by "
+        "coefficients that differ"
+    )
     with pytest.warns(DataWarning, match=told):
         model = BIP(progress=False).fit(made, y, environments=SITES)
     assert model.support_.tolist() == [True, *[False] * 5]
@@ -152,7 +180,8 @@ def test_a_sum_that_differs_between_environments_is_rejected_and_no_answer() -> 
 
 
 def test_strong_signals_and_dependent_features_are_none() -> None:
-    """Rows decide what second moments cannot; features that give each other do not give the outcome."""
+    """Rows decide what second moments cannot; features that give each other do not give the
+    outcome."""
     for y in (X[:, 0] + 1e-9 * NOISE, X[:, 0] + 1e-6 * NOISE):
         model = BIP(progress=False).fit(X, y, environments=SITES)
         assert model.support_.tolist() == [True, False, False, False, False]
@@ -160,13 +189,23 @@ def test_strong_signals_and_dependent_features_are_none() -> None:
     dependent = np.column_stack([X, X[:, 0] - X[:, 1]])
     data = MultiEnvironmentData.from_arrays(dependent, X[:, 2] + NOISE, SITES)
     for each in (data, Moments.from_data(data)):
-        assert BIP(progress=False).fit(each).support_.tolist() == [False, False, True, False, False, False]
+        assert BIP(progress=False).fit(each).support_.tolist() == [
+            False,
+            False,
+            True,
+            False,
+            False,
+            False,
+        ]
 
 
 def test_few_rows_give_no_feature_away() -> None:
     """A fit of three columns of one feature to four rows is exact, and says nothing."""
-    rng, sites = np.random.default_rng(1), np.repeat(["a", "b", "c"], [4, 40, 40])
-    frame = pd.DataFrame(rng.normal(size=(84, 4)), columns=["p1", "p2", "p3", "q"]).assign(site=sites)
+    rng = np.random.default_rng(1)
+    sites = np.repeat(["a", "b", "c"], [4, 40, 40])
+    frame = pd.DataFrame(rng.normal(size=(84, 4)), columns=["p1", "p2", "p3", "q"]).assign(
+        site=sites
+    )
     frame["y"] = frame["q"] + rng.normal(size=84)
     data = MultiEnvironmentData.from_table(frame, "y", "site", groups={"p": ["p1", "p2", "p3"]})
     one = UniformPrior(max_size=1)
@@ -176,38 +215,59 @@ def test_few_rows_give_no_feature_away() -> None:
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_repeated_rows_are_no_more_rows() -> None:
     """Weights make thirty rows of ten, to which nine columns can be fitted exactly."""
-    rng, sites = np.random.default_rng(2), np.repeat(["a", "b"], 5)
-    few, y = rng.normal(size=(10, 9)), rng.normal(size=10)
+    rng = np.random.default_rng(2)
+    sites = np.repeat(["a", "b"], 5)
+    few = rng.normal(size=(10, 9))
+    y = rng.normal(size=10)
     prior = UniformPrior(max_size=9)
     model = BIP(LinearGaussian(), prior=prior, deviations="free", progress=False)
-    assert model.fit(few, y, environments=sites, sample_weight=np.full(10, 3)).posterior_.n_subsets == 512
+    assert (
+        model.fit(few, y, environments=sites, sample_weight=np.full(10, 3)).posterior_.n_subsets
+        == 512
+    )
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_in_one_environment_it_is_a_warning() -> None:
-    with pytest.warns(DataWarning, match="'x0' determines the outcome 'y' exactly in all rows together"):
+    with pytest.warns(
+        DataWarning, match="'x0' determines the outcome 'y' exactly in all rows together"
+    ):
         BIP(progress=False).fit(X, OUTCOMES["copy"][0])
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_what_the_prior_rules_out_is_not_refused() -> None:
-    copy, two = OUTCOMES["copy"][0], OUTCOMES["two"][0]
-    assert not BIP(prior=InclusionPrior({"x0": 0.0}), progress=False).fit(X, copy, environments=SITES).support_[0]
-    assert BIP(prior=UniformPrior(max_size=1), progress=False).fit(X, two, environments=SITES).support_.sum() <= 1
+    copy = OUTCOMES["copy"][0]
+    two = OUTCOMES["two"][0]
+    assert (
+        not BIP(prior=InclusionPrior({"x0": 0.0}), progress=False)
+        .fit(X, copy, environments=SITES)
+        .support_[0]
+    )
+    assert (
+        BIP(prior=UniformPrior(max_size=1), progress=False)
+        .fit(X, two, environments=SITES)
+        .support_.sum()
+        <= 1
+    )
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:'a' is constant within each")
 def test_environments_of_one_row_are_no_division_by_zero() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=8)})
-    assert BIP(progress=False).fit(frame, rng.normal(size=8), environments=np.arange(8)).support_.tolist() == [False]
+    assert BIP(progress=False).fit(
+        frame, rng.normal(size=8), environments=np.arange(8)
+    ).support_.tolist() == [False]
 
 
 @pytest.mark.filterwarnings("ignore:2 of 6 outcomes could not be fitted")
 def test_tables_files_and_sweeps_refuse_too(tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=list("pqrst")).assign(y=OUTCOMES["copy"][0], site=SITES)
     with pytest.raises(DataError, match="'p' determines the outcome 'y' exactly"):
-        BIP(columns=Columns(environment="site"), progress=False).fit(frame.drop(columns="y"), frame["y"])
+        BIP(columns=Columns(environment="site"), progress=False).fit(
+            frame.drop(columns="y"), frame["y"]
+        )
     frame.to_csv(tmp_path / "rows.csv", index=False)
     command = "fit", tmp_path / "rows.csv", "--outcome", "y", "--environment", "site"
     for more in ((), ("--stream",), ("--stream", "--one-pass")):
@@ -217,4 +277,7 @@ def test_tables_files_and_sweeps_refuse_too(tmp_path: Path) -> None:
     assert run(*command, "--exclude", "p").exit_code == 0
     found = sweep(frame, environments="site").set_index("outcome")["verdict"]
     for outcome, other in (("y", "p"), ("p", "y")):
-        assert f"'{other}' determines the outcome '{outcome}' to the digits of second moments" in found[outcome]
+        assert (
+            f"'{other}' determines the outcome '{outcome}' to the digits of second moments"
+            in found[outcome]
+        )

@@ -1,4 +1,5 @@
-"""What estimators refuse: an exception of this package, of the builtin kind that is customary, that names the place."""
+"""What estimators refuse: an exception of this package, of the builtin kind that is customary, that
+names the place."""
 
 from __future__ import annotations
 
@@ -69,16 +70,32 @@ SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP(random_state="a").fit(DATA), ValueError, "random_state='a'"),
     (lambda: BIP(tolerance=0.1).fit(DATA), ValueError, "tolerance=0.1"),
     (lambda: BIP(columns={"environment": "site"}).fit(ONE, DATA.y), ValueError, "columns="),
-    (lambda: BIP(prior=UniformPrior(max_size=6)).fit(simulated(6, (6, 30), 30)), ValueError, "max_size=4"),
+    (
+        lambda: BIP(prior=UniformPrior(max_size=6)).fit(simulated(6, (6, 30), 30)),
+        ValueError,
+        "max_size=4",
+    ),
     (lambda: classified(CLASSES, family="linear_gaussian"), ValueError, "family='logistic'"),
-    (lambda: BIPSurvival("logistic").fit(ONE, CLASSES, SITE), ValueError, "family='piecewise_exponential'"),
+    (
+        lambda: BIPSurvival("logistic").fit(ONE, CLASSES, SITE),
+        ValueError,
+        "family='piecewise_exponential'",
+    ),
     (lambda: classified(CLASSES).predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
-    (lambda: classified(CLASSES).predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
+    (
+        lambda: classified(CLASSES).predict(TABLE[["u", "v"]], return_std=True),
+        ValueError,
+        "intervals",
+    ),
     (lambda: survival().predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
     (lambda: BIP("poisson").fit(ONE, COUNTS, SITE).predict_interval(ONE), ValueError, "intervals"),
     (lambda: survival().predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
     *(
-        (lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong), ValueError, "use times from 0")
+        (
+            lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong),
+            ValueError,
+            "use times from 0",
+        )
         for wrong in ([-1.0], [[1.0]], ["a"])
     ),
     (lambda: compare(TABLE), TypeError, "DataFrame"),
@@ -112,10 +129,18 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(ONE, WORDS, SITE), ValueError, "'f', 'm', 'x'"),
     (lambda: BIP().fit(TEXT, pd.Series(WORDS, name="sex"), SITE), ValueError, "'sex'"),
     (lambda: BIP().fit(pd.DataFrame({"id": LARGE, "a": DATA.y}), DATA.y, SITE), ValueError, "'id'"),
-    (lambda: BIP().fit(pl.DataFrame({"id": -LARGE, "a": DATA.y}), DATA.y, SITE), ValueError, "'id'"),
+    (
+        lambda: BIP().fit(pl.DataFrame({"id": -LARGE, "a": DATA.y}), DATA.y, SITE),
+        ValueError,
+        "'id'",
+    ),
     (lambda: BIP().fit(np.column_stack([LARGE, LARGE]), DATA.y, SITE), ValueError, "'X'"),
     (lambda: BIP().fit(ONE, LARGE, SITE), ValueError, "'y'"),
-    (lambda: BIP().fit(ONE.assign(visit=pd.Timestamp("2020-01-01")), DATA.y, SITE), ValueError, "'visit'"),
+    (
+        lambda: BIP().fit(ONE.assign(visit=pd.Timestamp("2020-01-01")), DATA.y, SITE),
+        ValueError,
+        "'visit'",
+    ),
     (lambda: BIP().fit(ONE.assign(note=[{} for _ in DATA.y]), DATA.y, SITE), ValueError, "'note'"),
     *(
         (
@@ -129,7 +154,11 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classified(WORDS), ValueError, "'f', 'm', 'x'"),
     (lambda: classified(np.full(len(DATA.y), "a")), ValueError, "'a'"),
     (lambda: classified(DATA.y), ValueError, "continuous"),
-    (lambda: classified(np.array([1, "b"], dtype=object)[DATA.environment_index % 2]), ValueError, "'int', 'str'"),
+    (
+        lambda: classified(np.array([1, "b"], dtype=object)[DATA.environment_index % 2]),
+        ValueError,
+        "'int', 'str'",
+    ),
     (lambda: classified(np.column_stack([CLASSES, CLASSES])), ValueError, "1d array"),
     (lambda: classified(np.where(SITE[0] == SITE, None, CLASSES)), ValueError, "150 rows"),
     (lambda: BIPClassifier().fit(DATA), ValueError, "'blood_pressure'"),
@@ -139,7 +168,9 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("attempt", "kind", "named"), SETTINGS + TABLES)
-def test_refusals_name_the_place(attempt: Callable[[], Any], kind: type[Exception], named: str) -> None:
+def test_refusals_name_the_place(
+    attempt: Callable[[], Any], kind: type[Exception], named: str
+) -> None:
     with pytest.raises(InvarianceError) as caught:
         attempt()
     assert isinstance(caught.value, kind)
@@ -153,15 +184,21 @@ def test_numbers_that_are_stored_as_objects_are_taken() -> None:
 
 
 def test_what_a_table_to_predict_lacks(tmp_path: Path) -> None:
-    """Columns that predict are found by name; one that is missing is named, with what may be done."""
+    """Columns that predict are found by name; one that is missing is named, with what may be
+    done."""
     four = DATA.environment_index < 4  # where a second subset is compatible
     data = MultiEnvironmentData.from_table(DATA.to_frame()[four], "blood_pressure", "hospital")
     X = data.to_frame()[list(data.feature_names)]
     fitted = BIP(predict_with="selected").fit(X, data.y, environments=SITE[four])
     fitted.save(tmp_path / "model.json")
-    used, wanted = list(fitted.selected_features_), fitted.predict_interval(X)
+    used = list(fitted.selected_features_)
+    wanted = fitted.predict_interval(X)
     for model in (BIP(predict_with="selected").fit(data), fitted, load(tmp_path / "model.json")):
-        for table in (X[used[::-1]], X.assign(more="text")[["more", *X.columns[::-1]]], pl.from_pandas(X[used])):
+        for table in (
+            X[used[::-1]],
+            X.assign(more="text")[["more", *X.columns[::-1]]],
+            pl.from_pandas(X[used]),
+        ):
             np.testing.assert_allclose(model.predict_interval(table), wanted, rtol=1e-12)
         with pytest.raises(DataError, match=f"X lacks '{used[0]}'.* exclude="):
             model.predict(X.drop(columns=used[0]))

@@ -20,7 +20,13 @@ import two_classes
 from invariance import BIP, BIPSurvival, Columns, Moments, MultiEnvironmentData, spline
 from invariance.decisions import Threshold
 from invariance.estimators.saved import fingerprint
-from invariance.exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError
+from invariance.exceptions import (
+    DataError,
+    EngineError,
+    FileError,
+    NotInvariantWarning,
+    SettingError,
+)
 from shifted_sites import DATA, NEW, as_table, fitted, own_baselines, several
 from survival_twins import survived
 from two_classes import LABELS, SITE, classifier
@@ -52,7 +58,11 @@ def classes(y: Any) -> tuple[BIP, Any, Any]:
 MIXED = Columns(numeric=["code"], groups=[spline("x0", knots=4)])
 CASES: dict[str, Callable[[], tuple[BIP, Any, Any]]] = {
     "array": lambda: (BIP().fit(DATA.X, DATA.y, SITES), NEW, {"y": DATA.y[:7]}),
-    "nothing selected": lambda: (BIP(prior="inclusion(0)").fit(DATA.X, DATA.y, SITES), NEW, {"y": DATA.y[:7]}),
+    "nothing selected": lambda: (
+        BIP(prior="inclusion(0)").fit(DATA.X, DATA.y, SITES),
+        NEW,
+        {"y": DATA.y[:7]},
+    ),
     "frame": lambda: (
         BIP(columns=Columns(environment="site")).fit(as_table(DATA.X).assign(site=SITES), DATA.y),
         as_table(NEW).assign(site="elsewhere"),
@@ -65,7 +75,11 @@ CASES: dict[str, Callable[[], tuple[BIP, Any, Any]]] = {
     ),
     "moments": lambda: (BIP().fit(Moments.from_data(DATA)), as_table(NEW), {"y": DATA.y[:7]}),
     "additive": lambda: (BIP("additive").fit(DATA), as_table(NEW), {"y": DATA.y[:7]}),
-    "counts": lambda: (BIP("poisson").fit(two_classes.X, two_classes.Y, SITE), two_classes.X, {"y": two_classes.Y}),
+    "counts": lambda: (
+        BIP("poisson").fit(two_classes.X, two_classes.Y, SITE),
+        two_classes.X,
+        {"y": two_classes.Y},
+    ),
     "words": lambda: classes(LABELS),
     "numbers": lambda: classes(two_classes.Y + 1),
     "times": survivors,
@@ -95,15 +109,24 @@ def test_the_level_of_invariance_is_saved_and_shown(tmp_path: Path) -> None:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             back = saved(model, tmp_path)
-        assert (back.level_, back.invariant_) == (decision.level, decision.invariant) == (level, level == "full")
+        assert (
+            (back.level_, back.invariant_)
+            == (decision.level, decision.invariant)
+            == (level, level == "full")
+        )
         assert (back.heterogeneity_, back.baseline_) == (decision.heterogeneity, decision.baseline)
         facts = dict(back.summary().sections[0].facts)
         assert facts["level"].startswith(level)
-        assert (facts["baseline"], facts.get("elsewhere", "")) == (decision.verdict.baseline, decision.verdict.follows)
+        assert (facts["baseline"], facts.get("elsewhere", "")) == (
+            decision.verdict.baseline,
+            decision.verdict.follows,
+        )
         warned = [str(each.message) for each in said if each.category is NotInvariantWarning]
         assert len(warned) == (level != "full")
         assert sum("not known to be invariant" in text for text in warned) == (level == "none")
-        assert sum(f"saved model: {decision.in_short}." in text for text in warned) == (level == "effects")
+        assert sum(f"saved model: {decision.in_short}." in text for text in warned) == (
+            level == "effects"
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -123,20 +146,36 @@ def test_a_saved_model_answers_to_the_last_bit(case: str, tmp_path: Path) -> Non
         assert str(back.new_environments()) == str(model.new_environments())
     for name in ("support_", "coef_", "inclusion_probabilities_"):
         np.testing.assert_array_equal(getattr(back, name), getattr(model, name))
-    for name in ("selected_features_", "intercept_", "invariant_", "environments_", "columns_", "n_features_in_"):
+    for name in (
+        "selected_features_",
+        "intercept_",
+        "invariant_",
+        "environments_",
+        "columns_",
+        "n_features_in_",
+    ):
         assert getattr(back, name) == getattr(model, name)
     np.testing.assert_array_equal(back.posterior_.inclusion, model.posterior_.inclusion)
     assert (model.predictive_ is None) == (back.predictive_ is None)
-    assert back.predictive_ is None or back.predictive_.inclusion.tolist() == model.predictive_.inclusion.tolist()
+    assert (
+        back.predictive_ is None
+        or back.predictive_.inclusion.tolist() == model.predictive_.inclusion.tolist()
+    )
     text = str(back.summary())
     assert text.endswith(str(model.decision_.posterior.summary()))
-    verdict, flat = model.decision_.verdict, " ".join(text.split())
-    assert all(part in flat for part in (verdict.effects, verdict.baseline, verdict.follows, verdict.context))
+    verdict = model.decision_.verdict
+    flat = " ".join(text.split())
+    assert all(
+        part in flat
+        for part in (verdict.effects, verdict.baseline, verdict.follows, verdict.context)
+    )
     assert is_classifier(back) == is_classifier(model)
     assert back.plot().get_xlabel() == "posterior inclusion probability"
 
 
-def assert_same_answer(ask: Callable[..., Any], ask_back: Callable[..., Any], *arguments: Any) -> None:
+def assert_same_answer(
+    ask: Callable[..., Any], ask_back: Callable[..., Any], *arguments: Any
+) -> None:
     """The same numbers, or the same refusal."""
     try:
         wanted = ask(*arguments)
@@ -153,7 +192,9 @@ def test_what_else_a_file_tells(tmp_path: Path) -> None:
     luck = model.decision_.luck
     back = saved(model, tmp_path)
     assert back.luck_ == luck
-    assert back.fingerprint_ == fingerprint(MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index))
+    assert back.fingerprint_ == fingerprint(
+        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index)
+    )
     assert set(back.versions_) == {"invariance", "numpy", "scikit-learn", "python"}
     assert back.versions_["invariance"] == invariance.__version__
     assert back.settings_["select"] == "'predictive'"
@@ -168,7 +209,8 @@ def test_what_else_a_file_tells(tmp_path: Path) -> None:
 
 
 def test_fingerprints_know_every_part_of_the_data() -> None:
-    moved, exchanged = DATA.X.copy(), DATA.environment_index.copy()
+    moved = DATA.X.copy()
+    exchanged = DATA.environment_index.copy()
     moved[5, 1] = np.nextafter(moved[5, 1], np.inf)
     exchanged[[10, 70]] = exchanged[[70, 10]]
     changes: list[dict[str, Any]] = [
@@ -224,11 +266,13 @@ def test_files_that_are_no_saved_models(tmp_path: Path) -> None:
 
 def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in for skops, which writes nothing but knows what it was given."""
-    model, path = fitted(regressor=Ridge()), tmp_path / "model.json"
+    model = fitted(regressor=Ridge())
+    path = tmp_path / "model.json"
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "skops.io", None)
         with pytest.raises(
-            EngineError, match=r"saving a Ridge needs skops: pip install 'invariant-prediction\[skops\]'"
+            EngineError,
+            match=r"saving a Ridge needs skops: pip install 'invariant-prediction\[skops\]'",
         ):
             model.save(path)
     assert not path.exists()

@@ -1,4 +1,5 @@
-"""What a selector reads, remembers and transforms: tables of any kind, settings, names, and empty selections."""
+"""What a selector reads, remembers and transforms: tables of any kind, settings, names, and empty
+selections."""
 
 from __future__ import annotations
 
@@ -58,7 +59,14 @@ def test_fit_data_remembers_the_table_as_given(model) -> None:
     plain = type(model)(**model.get_params(deep=False)).fit(EXAMPLE)
     wanted = plain.predict(EXAMPLE.to_frame()[list(EXAMPLE.feature_names)])
     shuffled = table[table.columns[::-1]]
-    for X in (table, table[features], shuffled, pl.from_pandas(table), table[features].to_numpy(), data.X):
+    for X in (
+        table,
+        table[features],
+        shuffled,
+        pl.from_pandas(table),
+        table[features].to_numpy(),
+        data.X,
+    ):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             np.testing.assert_allclose(model.predict(X), wanted, rtol=1e-12)
@@ -75,7 +83,9 @@ def with_a_constant() -> tuple[pd.DataFrame, MultiEnvironmentData, BIP]:
     table.insert(1, "k", 1.0)
     scale = np.repeat([1.0, 3.0], 30)
     with pytest.warns(DataWarning, match="'k'"):
-        data = MultiEnvironmentData.from_arrays(table, table["b"] + scale * rng.normal(size=60), scale)
+        data = MultiEnvironmentData.from_arrays(
+            table, table["b"] + scale * rng.normal(size=60), scale
+        )
     return table, data, BIP(select=Threshold(0.0)).fit(data)
 
 
@@ -84,8 +94,15 @@ def test_constant_features_are_not_looked_at(with_a_constant) -> None:
     """After a fit to a data set, by name or by place."""
     table, data, model = with_a_constant
     frames = table[list(data.feature_names)], data.to_frame(), table.assign(k=np.nan)
-    for X in (data.X.tolist(), table.to_numpy().tolist(), *frames, pl.from_pandas(table.assign(k="text"))):
-        np.testing.assert_allclose(model.predict(X), data.X @ model.coef_[[0, 2, 3]] + model.intercept_, rtol=1e-12)
+    for X in (
+        data.X.tolist(),
+        table.to_numpy().tolist(),
+        *frames,
+        pl.from_pandas(table.assign(k="text")),
+    ):
+        np.testing.assert_allclose(
+            model.predict(X), data.X @ model.coef_[[0, 2, 3]] + model.intercept_, rtol=1e-12
+        )
         np.testing.assert_array_equal(np.asarray(model.transform(X), float), data.X)
     for X, named in (
         (data.to_frame().drop(columns="a"), "X lacks 'a'"),
@@ -94,7 +111,8 @@ def test_constant_features_are_not_looked_at(with_a_constant) -> None:
     ):
         with pytest.raises(ValueError, match=named):
             model.predict(X)
-    y, labels = data.y, data.environment_index
+    y = data.y
+    labels = data.environment_index
     for given in (table, table.to_numpy()):
         with pytest.warns(DataWarning, match="constant"):
             of_table = BIP(select=Threshold(0.0)).fit(given, y, environments=labels)
@@ -104,9 +122,15 @@ def test_constant_features_are_not_looked_at(with_a_constant) -> None:
 
 def test_an_empty_selection_is_told() -> None:
     rng = np.random.default_rng(1)
-    X, y, environments = rng.normal(size=(60, 3)), rng.normal(size=60), np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 3))
+    y = rng.normal(size=60)
+    environments = np.repeat([0, 1], 30)
     selected = {"predict_with": "selected"}
-    for model in (BIP(select="mode", **selected), ICP(), BIP(prior=UniformPrior(max_size=0), **selected)):
+    for model in (
+        BIP(select="mode", **selected),
+        ICP(),
+        BIP(prior=UniformPrior(max_size=0), **selected),
+    ):
         model.fit(X, y, environments=environments)
         np.testing.assert_allclose(model.predict(X), y.mean())
         with pytest.warns(PredictionWarning) as caught:
@@ -118,7 +142,8 @@ def of_many_types() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """A table with a category, a number and a boolean; the outcome, the labels."""
     rng = np.random.default_rng(0)
     site = np.repeat(["a", "b", "c"], 60)
-    region, x = rng.choice(["n", "s", "w"], 180), rng.normal(size=180) + np.repeat([0.0, 1.0, 2.0], 60)
+    region = rng.choice(["n", "s", "w"], 180)
+    x = rng.normal(size=180) + np.repeat([0.0, 1.0, 2.0], 60)
     y = x + (region == "s") + rng.normal(size=180)
     return pd.DataFrame({"region": pd.Categorical(region), "x": x, "flag": x + y > 1}), y, site
 
@@ -127,7 +152,9 @@ def with_arrow_types(table: pd.DataFrame) -> pd.DataFrame:
     return table.convert_dtypes(dtype_backend="pyarrow")
 
 
-@pytest.mark.parametrize("convert", [pd.DataFrame, with_arrow_types, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize(
+    "convert", [pd.DataFrame, with_arrow_types, pl.from_pandas, pa.Table.from_pandas]
+)
 def test_transform_takes_what_fit_takes(convert) -> None:
     table, y, site = of_many_types()
     X = convert(table)
@@ -139,8 +166,12 @@ def test_transform_takes_what_fit_takes(convert) -> None:
         assert isinstance(chosen, kind)
         assert list(chosen.columns) == ["region", "x", "flag"]
         assert chosen["x"].to_numpy().dtype == np.float64
-        np.testing.assert_array_equal(chosen["region"].to_numpy().astype(str), table["region"].astype(str))
-    mode = BIP(prior=InclusionPrior({"x": 1.0, "region": 0.0, "flag": 0.0})).fit(X, y, environments=site)
+        np.testing.assert_array_equal(
+            chosen["region"].to_numpy().astype(str), table["region"].astype(str)
+        )
+    mode = BIP(prior=InclusionPrior({"x": 1.0, "region": 0.0, "flag": 0.0})).fit(
+        X, y, environments=site
+    )
     assert mode.transform(X).dtype == np.float64
     np.testing.assert_array_equal(mode.transform(X), table[["x"]])
 
@@ -150,12 +181,17 @@ def test_transform_looks_at_values_as_predict_does() -> None:
     model = BIP(select=Threshold(0.0)).fit(table, y, environments=site)
     holes = table.assign(**{name: table[name].mask(table.index < 2) for name in ("region", "x")})
     for use in (model.predict, model.transform):
-        with pytest.raises(DataError, match=r"missing values \(NaN\) in 'region' \(2 rows\), 'x' \(2 rows\)\. Replace"):
+        with pytest.raises(
+            DataError,
+            match=r"missing values \(NaN\) in 'region' \(2 rows\), 'x' \(2 rows\)\. Replace",
+        ):
             use(holes)
     with pytest.raises(ValueError, match=r"Feature names must be in the same order"):
         model.transform(table[["x", "region", "flag"]])
     with pytest.warns(PredictionWarning):
-        assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(table).shape == (180, 0)
+        assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(
+            table
+        ).shape == (180, 0)
 
 
 WHERE = EXAMPLE.environment_index
@@ -177,21 +213,34 @@ def test_a_series_names_the_outcome(tmp_path: Path) -> None:
         assert BIP().fit(X, pd.Series(EXAMPLE.y, name=given), WHERE).posterior_.outcome_name == kept
     for method in (ICP(), LassoSelection(), PooledRegression()):
         assert method.fit(EXAMPLE.X, pd.Series(EXAMPLE.y, name="a"), WHERE)._outcome.name == "a"
-    data = MultiEnvironmentData.from_arrays(EXAMPLE.X, pd.Series(EXAMPLE.y, name="a"), WHERE, outcome_name="b")
+    data = MultiEnvironmentData.from_arrays(
+        EXAMPLE.X, pd.Series(EXAMPLE.y, name="a"), WHERE, outcome_name="b"
+    )
     assert BIP().fit(data).posterior_.outcome_name == "b"
 
 
 RNG = np.random.default_rng(0)
 SITE = np.repeat(["a", "b", "c"], 60)
-X = pd.DataFrame({"x": RNG.normal(size=180) + np.repeat([0.0, 1.0, 2.0], 60), "code": np.resize([0, 1, 2, 1], 180)})
+X = pd.DataFrame(
+    {
+        "x": RNG.normal(size=180) + np.repeat([0.0, 1.0, 2.0], 60),
+        "code": np.resize([0, 1, 2, 1], 180),
+    }
+)
 Y = (X["x"] + X["code"] + RNG.normal(size=180)).to_numpy()
 DATA = MultiEnvironmentData.from_arrays(X, Y, SITE)
-SETTINGS = [{"categorical": ["code"]}, {"numeric": ["code"]}, {"groups": [spline("x")]}, {"exclude": ["code"]}]
+SETTINGS = [
+    {"categorical": ["code"]},
+    {"numeric": ["code"]},
+    {"groups": [spline("x")]},
+    {"exclude": ["code"]},
+]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: next(iter(settings)))
 def test_data_that_are_read_already(settings: dict[str, Any]) -> None:
-    name, columns = next(iter(settings)), Columns(**settings)
+    name = next(iter(settings))
+    columns = Columns(**settings)
     for model, data in ((BIP(), DATA), (BIP(), Moments.from_data(DATA)), (Screened(ICP()), DATA)):
         with pytest.raises(SettingError, match=rf"columns=Columns\({name}="):
             model.set_params(columns=columns).fit(data)
@@ -200,7 +249,9 @@ def test_data_that_are_read_already(settings: dict[str, Any]) -> None:
     assert name in failed.notes[0]
 
 
-@pytest.mark.parametrize("settings", [*SETTINGS, {"environment": "site"}, {"handle_unknown": "ignore"}])
+@pytest.mark.parametrize(
+    "settings", [*SETTINGS, {"environment": "site"}, {"handle_unknown": "ignore"}]
+)
 def test_a_screen_reads_the_table_itself(settings: dict[str, Any]) -> None:
     table = X.assign(site=SITE)
     columns = Columns(**{"environment": "site"} | settings)
@@ -226,7 +277,9 @@ def test_three_ways_to_name_environments_and_features(made: Any) -> None:
         np.testing.assert_array_equal(model.coef_, wanted.coef_)
         np.testing.assert_array_equal(model.predict(table), wanted.predict(X))
         names = list(table.columns)
-        assert model.get_feature_names_out(names).tolist() == wanted.get_feature_names_out().tolist()
+        assert (
+            model.get_feature_names_out(names).tolist() == wanted.get_feature_names_out().tolist()
+        )
 
 
 def test_values_that_cannot_predict_are_located() -> None:

@@ -14,7 +14,13 @@ import pytest
 import scipy.sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, TunedThresholdClassifierCV, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -79,7 +85,9 @@ def plain(model: Any, path: Path) -> tuple[Any, ...]:
 def _without_notes(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_notes(part) for name, part in value.items() if name not in ("notes", "seconds", "checksum")
+            name: _without_notes(part)
+            for name, part in value.items()
+            if name not in ("notes", "seconds", "checksum")
         }
     return [_without_notes(part) for part in value] if isinstance(value, list | tuple) else value
 
@@ -117,7 +125,10 @@ def test_weights_repeat_rows(family: str, tmp_path: Path) -> None:
         again = {"event": EVENT[AGAIN]} if given else {}
         wanted = two.score(X.iloc[AGAIN], y[AGAIN], **again)
         assert one.score(X, y, sample_weight=WEIGHTS, **scored) == pytest.approx(wanted, abs=1e-10)
-    told = f"{N} rows count as {WEIGHTS.sum()} by their weights 'sample_weight', {(WEIGHTS == 0).sum()} of them"
+    told = (
+        f"{N} rows count as {WEIGHTS.sum()} by their weights 'sample_weight', "
+        f"{(WEIGHTS == 0).sum()} of them"
+    )
     assert any(told in note for note in one.posterior_.notes)
     assert told[:20] in " ".join(str(one.summary()).split())
 
@@ -129,9 +140,13 @@ def test_weights_repeat_rows_for_engines_that_draw(engine: str) -> None:
     np.testing.assert_allclose(one.posterior_.inclusion, two.posterior_.inclusion, rtol=1e-10)
 
 
-@pytest.mark.parametrize("environments", [along("when"), ["site", "half"]], ids=["along", "factors"])
+@pytest.mark.parametrize(
+    "environments", [along("when"), ["site", "half"]], ids=["along", "factors"]
+)
 def test_weights_repeat_rows_of_a_design(environments: Any) -> None:
-    table = X.assign(site=SITE, half=np.resize(["u", "v"], N), when=np.resize(np.arange(10.0), N), w=WEIGHTS)
+    table = X.assign(
+        site=SITE, half=np.resize(["u", "v"], N), when=np.resize(np.arange(10.0), N), w=WEIGHTS
+    )
     one = BIP(columns=Columns(environment=environments, weights="w"), **QUICK).fit(table, NUMBER)
     again = table.drop(columns="w").iloc[AGAIN]
     two = BIP(columns=Columns(environment=environments), **QUICK).fit(again, NUMBER[AGAIN])
@@ -149,7 +164,9 @@ def test_weights_of_tables_and_arrays() -> None:
     read = {"outcome": "y", "environment": "site"}
     for data in (
         MultiEnvironmentData.from_table(table, **read, weights="w"),
-        MultiEnvironmentData.from_table(pl.from_pandas(TABLE), **read, columns=Columns(weights="w")),
+        MultiEnvironmentData.from_table(
+            pl.from_pandas(TABLE), **read, columns=Columns(weights="w")
+        ),
         arrays,
     ):
         np.testing.assert_array_equal(data.X, again.X)
@@ -179,7 +196,10 @@ def test_weights_of_streams(form: str, tmp_path: Path) -> None:
     assert found.weights == Moments.from_arrow(found.to_arrow()).weights
     assert found.weights == data_weights.Weights("w", N, (WEIGHTS == 0).sum(), WEIGHTS.sum())
     assert found.losses == (str(found.weights),)
-    halves = [Moments.from_rows(part, "y", "site", weights="w", partial=True) for part in (TABLE[:80], TABLE[80:])]
+    halves = [
+        Moments.from_rows(part, "y", "site", weights="w", partial=True)
+        for part in (TABLE[:80], TABLE[80:])
+    ]
     both = halves[0].merge(halves[1])
     assert both.weights == found.weights
     assert both.counts.tolist() == found.counts.tolist()
@@ -189,10 +209,14 @@ def test_weights_of_streams(form: str, tmp_path: Path) -> None:
 
 def test_weights_of_sweeps(tmp_path: Path) -> None:
     perturbed = np.where(np.arange(N) % 30 == 0, "a", None)
-    table, again = TABLE.assign(who=perturbed), TABLE.assign(who=perturbed).drop(columns="w").iloc[AGAIN]
+    table = TABLE.assign(who=perturbed)
+    again = TABLE.assign(who=perturbed).drop(columns="w").iloc[AGAIN]
     settings = {"environments": "site", "perturbed": "who", "progress": False}
-    one, two = sweep(table, weights="w", **settings), sweep(again, **settings)
-    pd.testing.assert_frame_equal(one.drop(columns="seconds"), two.drop(columns="seconds"), rtol=1e-10)
+    one = sweep(table, weights="w", **settings)
+    two = sweep(again, **settings)
+    pd.testing.assert_frame_equal(
+        one.drop(columns="seconds"), two.drop(columns="seconds"), rtol=1e-10
+    )
     asked = "site", Columns(weights="w"), Environments(), "error", 1, False
     moments = moments_of_columns(source_of(TABLE), *asked)
     assert set(moments.columns) == {"a", "b", "c", "y"}
@@ -206,7 +230,16 @@ def test_weights_on_the_command_line(tmp_path: Path) -> None:
     for stream in ("--no-stream", "--stream"):
         plain = []
         for path, weight in zip(paths, (("--weight", "w"), ()), strict=True):
-            options = ("--outcome", "y", "--environment", "site", stream, *weight, "--json", str(tmp_path / "x.json"))
+            options = (
+                "--outcome",
+                "y",
+                "--environment",
+                "site",
+                stream,
+                *weight,
+                "--json",
+                str(tmp_path / "x.json"),
+            )
             assert run("fit", str(path), *options).exit_code == 0
             plain.append(_without_notes(json.loads((tmp_path / "x.json").read_text())))
         assert_same(*plain)
@@ -256,19 +289,27 @@ def test_weights_travel_with_metadata_routing() -> None:
         model.set_score_request(sample_weight=True)
         passed = {"groups": SITE, "sample_weight": WEIGHTS}
         piped = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
-        found = cross_validate(piped, X, CLASS, cv=LeaveOneGroupOut(), params=passed, error_score="raise")
-        search = GridSearchCV(piped, {"bipclassifier__predict_with": ["selected"]}, cv=LeaveOneGroupOut())
+        found = cross_validate(
+            piped, X, CLASS, cv=LeaveOneGroupOut(), params=passed, error_score="raise"
+        )
+        search = GridSearchCV(
+            piped, {"bipclassifier__predict_with": ["selected"]}, cv=LeaveOneGroupOut()
+        )
         search.fit(X, CLASS, **passed)
     left = SITE != "p"
     scaler = StandardScaler().fit(X[left])
-    fitted = BIPClassifier(**QUICK).fit(scaler.transform(X[left]), CLASS[left], SITE[left], sample_weight=WEIGHTS[left])
+    fitted = BIPClassifier(**QUICK).fit(
+        scaler.transform(X[left]), CLASS[left], SITE[left], sample_weight=WEIGHTS[left]
+    )
     wanted = fitted.score(scaler.transform(X[~left]), CLASS[~left], sample_weight=WEIGHTS[~left])
     assert found["test_score"][0] == pytest.approx(wanted)
     assert search.best_estimator_[-1]._data.weights.total == WEIGHTS.sum()
     table = X.assign(site=SITE, w=WEIGHTS)
     by_column = BIPClassifier(columns=Columns(environment="site", weights="w"), **QUICK)
     mixed = KFold(3, shuffle=True, random_state=0)
-    assert cross_validate(by_column, table, CLASS, cv=mixed, error_score="raise")["test_score"].shape == (3,)
+    assert cross_validate(by_column, table, CLASS, cv=mixed, error_score="raise")[
+        "test_score"
+    ].shape == (3,)
 
 
 def test_a_saved_model_needs_no_weights(tmp_path: Path) -> None:
@@ -276,7 +317,9 @@ def test_a_saved_model_needs_no_weights(tmp_path: Path) -> None:
     model = BIP(columns=Columns(environment="site", weights="w"), **QUICK).fit(table, NUMBER)
     model.save(tmp_path / "m.json")
     for new in (table, X):
-        np.testing.assert_allclose(invariance.load(tmp_path / "m.json").predict(new), model.predict(X), rtol=1e-12)
+        np.testing.assert_allclose(
+            invariance.load(tmp_path / "m.json").predict(new), model.predict(X), rtol=1e-12
+        )
         np.testing.assert_array_equal(model.predict(new), model.predict(X))
     weighted = ICP(columns=Columns(weights="w")).fit(X.assign(w=WEIGHTS), NUMBER, SITE)
     repeated = ICP().fit(X.iloc[AGAIN], NUMBER[AGAIN], SITE[AGAIN])
@@ -311,7 +354,9 @@ def test_sparse_tables_are_made_dense(monkeypatch: pytest.MonkeyPatch) -> None:
         data = MultiEnvironmentData.from_table(table.assign(y=NUMBER, site=SITE), "y", "site")
         np.testing.assert_array_equal(data.X, values)
         moments = Moments.from_rows(table.assign(y=NUMBER, site=SITE), "y", "site")
-        np.testing.assert_allclose(moments.scatter, Moments.from_data(data).scatter, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            moments.scatter, Moments.from_data(data).scatter, rtol=1e-10, atol=1e-10
+        )
     monkeypatch.setattr(data_columns, "MOST_DENSE_BYTES", 1000)
     for table in (sparse, scipy.sparse.csr_array(values)):
         with pytest.raises(DataError, match="sparse"):

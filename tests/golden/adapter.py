@@ -23,14 +23,40 @@ from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import InvarianceError
 
 # Fields, without [places], that the package gives no more: they are not compared.
-_SAMPLED = ("visit_shares", "distinct_modes", "replicas_that_found_the_best", "best_log_probability", "mean_log_ratio")
+_SAMPLED = (
+    "visit_shares",
+    "distinct_modes",
+    "replicas_that_found_the_best",
+    "best_log_probability",
+    "mean_log_ratio",
+)
 GONE = ("predictive.diagnostics.streamed", *(f"posterior.diagnostics.{name}" for name in _SAMPLED))
 # Words for people, clocks and rounding errors.
 LEFT_OUT = {
-    *("notes", "note", "sentence", "rule", "engine", "prior", "model", "model_reason", "unjudged", "format"),
-    *("seconds", "versions", "settings", "rescoring_difference", "trace", "fingerprint", "tolerance"),
+    *(
+        "notes",
+        "note",
+        "sentence",
+        "rule",
+        "engine",
+        "prior",
+        "model",
+        "model_reason",
+        "unjudged",
+        "format",
+    ),
+    *(
+        "seconds",
+        "versions",
+        "settings",
+        "rescoring_difference",
+        "trace",
+        "fingerprint",
+        "tolerance",
+    ),
 }
-MOST, HEAD = 6, 3
+MOST = 6
+HEAD = 3
 _LONGEST_NAME = 4  # words
 PARAMETERS = (
     "family",
@@ -43,14 +69,25 @@ PARAMETERS = (
     "regressor",
     "random_state",
 )
-TOP, JUDGED = 5, 2
+TOP = 5
+JUDGED = 2
 TIMES = [0.5, 1.0, 2.0]
 ALARM = ("alarm", "named", "decisive", "threshold")
-EVIDENCE = ("deviance", "expected_deviance", "p_exact", "p_mean", "p_spread", "p_invariant", "r2", "r2_new")
+EVIDENCE = (
+    "deviance",
+    "expected_deviance",
+    "p_exact",
+    "p_mean",
+    "p_spread",
+    "p_invariant",
+    "r2",
+    "r2_new",
+)
 
 
 def result_of(case: dict[str, Any]) -> Any:
-    """What the package says of a case; the names of its warnings and of an error are kept, their words are not.
+    """What the package says of a case; the names of its warnings and of an error are kept, their
+    words are not.
 
     On one thread, since sums of others may be rounded otherwise.
     """
@@ -64,16 +101,23 @@ def result_of(case: dict[str, Any]) -> Any:
             said = KINDS[case["kind"]](case, make(**case["table"]), Path(folder))
         except InvarianceError as error:
             said = {"refused": type(error).__name__}
-    ours = {w.category.__name__ for w in caught if w.category.__module__.startswith(package.__name__)}
+    ours = {
+        w.category.__name__ for w in caught if w.category.__module__.startswith(package.__name__)
+    }
     return json.loads(json.dumps(plain(said | {"warnings": sorted(ours)})))
 
 
 def plain(value: Any) -> Any:
-    """As JSON can hold it; long lists are cut to their head, with their sum and that of absolute values."""
+    """As JSON can hold it; long lists are cut to their head, with their sum and that of absolute
+    values."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
-        kept = {str(key): item for key, item in value.items() if key not in LEFT_OUT and not _sentence(item)}
+        kept = {
+            str(key): item
+            for key, item in value.items()
+            if key not in LEFT_OUT and not _sentence(item)
+        }
         return {key: plain(item) for key, item in kept.items()}
     if isinstance(value, list | tuple):
         return _shortened(list(value))
@@ -86,7 +130,10 @@ def _shortened(values: list[Any]) -> Any:
     short: dict[str, Any] = {"n": len(values), "head": [plain(value) for value in values[:HEAD]]}
     numbers = [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
     if numbers:
-        short |= {"finite": len(numbers), "total": [math.fsum(numbers), math.fsum(map(abs, numbers))]}
+        short |= {
+            "finite": len(numbers),
+            "total": [math.fsum(numbers), math.fsum(map(abs, numbers))],
+        }
     return short
 
 
@@ -95,8 +142,12 @@ def _sentence(value: Any) -> bool:
 
 
 def estimator(case: dict[str, Any]) -> Any:
-    kind = {"logistic": package.BIPClassifier, "survival": package.BIPSurvival}.get(case["name"].split("/")[0])
-    return (kind or package.BIP)(**{name: case[name] for name in PARAMETERS if name in case}, progress=False)
+    kind = {"logistic": package.BIPClassifier, "survival": package.BIPSurvival}.get(
+        case["name"].split("/")[0]
+    )
+    return (kind or package.BIP)(
+        **{name: case[name] for name in PARAMETERS if name in case}, progress=False
+    )
 
 
 def _reading(case: dict[str, Any]) -> dict[str, Any]:
@@ -104,12 +155,19 @@ def _reading(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def data_of(case: dict[str, Any], table: Table) -> Any:
-    beside = {role: name for role, name in (("event", EVENT), ("exposure", EXPOSURE)) if name in table.rows}
-    return package.MultiEnvironmentData.from_table(table.rows, OUTCOME, ENVIRONMENT, **_reading(case), **beside)
+    beside = {
+        role: name
+        for role, name in (("event", EVENT), ("exposure", EXPOSURE))
+        if name in table.rows
+    }
+    return package.MultiEnvironmentData.from_table(
+        table.rows, OUTCOME, ENVIRONMENT, **_reading(case), **beside
+    )
 
 
 def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
-    model, rows = estimator(case), table.rows
+    model = estimator(case)
+    rows = table.rows
     match case.get("input", "data"):
         case "data":
             return model.fit(data_of(case, table))
@@ -129,7 +187,9 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
         case stored:
             source = rows if stored == "rows_again" else _files(rows, folder, stored)
             model.set_params(columns=Columns(environment=ENVIRONMENT))
-            moments = package.Moments.from_rows(source, OUTCOME, ENVIRONMENT, progress=False, **_reading(case))
+            moments = package.Moments.from_rows(
+                source, OUTCOME, ENVIRONMENT, progress=False, **_reading(case)
+            )
             return model.fit(moments, rows=source)
 
 
@@ -187,7 +247,9 @@ def posterior(found: Any) -> dict[str, Any]:
         "subsets": [_joined(subset) for subset in found.subsets(TOP)["subset"]],
         "log_ratios": found.log_ratios[:TOP],
         "log_probabilities": found.log_probabilities[:TOP],
-        "all_log_probabilities": np.where(np.isfinite(found.log_probabilities), found.log_probabilities, 0.0),
+        "all_log_probabilities": np.where(
+            np.isfinite(found.log_probabilities), found.log_probabilities, 0.0
+        ),
         "evidence": found.subsets(JUDGED)[list(shown)].to_dict("list"),
         "diagnostics": diagnostics,
     }
@@ -197,35 +259,52 @@ def decision(said: dict[str, Any]) -> dict[str, Any]:
     features = said["features"]
     return {
         **{key: said[key] for key in ("invariant", "compatible", "noise")},
-        "evidence": {name: said["evidence"][name] for name in ("deviance", "p_exact", "p_invariant", "r2")},
+        "evidence": {
+            name: said["evidence"][name] for name in ("deviance", "p_exact", "p_invariant", "r2")
+        },
         "roles": [f"{feature['name']}: {feature['role']}" for feature in features],
-        **{key: [feature[key] for feature in features] for key in ("r2_change", "p_invariant", "never_challenged")},
+        **{
+            key: [feature[key] for feature in features]
+            for key in ("r2_change", "p_invariant", "never_challenged")
+        },
         "broken": {feature["name"]: feature["broken"] for feature in features if feature["broken"]},
-        "coefficients": {key: [row[key] for row in said["coefficients"]] for key in ("estimate", "upper")},
+        "coefficients": {
+            key: [row[key] for row in said["coefficients"]] for key in ("estimate", "upper")
+        },
     }
 
 
 def diagnosis(said: dict[str, Any]) -> dict[str, Any]:
     tests = {each["environment"]: each["against_the_rest"] for each in said["environments"]}
     deviations = [test for test in tests.values() if test is not None]
-    left_out, leading = said["left_out"], said["leading_subsets"] or {}
+    left_out = said["left_out"]
+    leading = said["leading_subsets"] or {}
     refits = [each["refit"] for each in left_out if each["refit"] is not None]
     return {
         **{key: said[key] for key in (*ALARM, "nothing_compatible", "sites", "all_environments")},
         "tested": [label for label, test in tests.items() if test is not None],
-        **{key: [test[key] for test in deviations] for key in ("deviance", "p_gaussian", "p_value")},
+        **{
+            key: [test[key] for test in deviations] for key in ("deviance", "p_gaussian", "p_value")
+        },
         "parts": [part["p_value"] for test in deviations for part in test["parts"].values()],
-        "without": {key: [each[key] for each in left_out] for key in ("environment", "p_invariant", "r2")}
+        "without": {
+            key: [each[key] for each in left_out] for key in ("environment", "p_invariant", "r2")
+        }
         | {key: [_joined(refit[key]) for refit in refits] for key in ("selected", "best")}
         | {key: [refit[key] for refit in refits] for key in ("best_r2", "p_against_best")}
-        | {key: _one_list(refit[key] for refit in refits) for key in ("inclusion", "predictive_inclusion")},
+        | {
+            key: _one_list(refit[key] for refit in refits)
+            for key in ("inclusion", "predictive_inclusion")
+        },
         "leading": {
             "subsets": list(map(_joined, leading.get("subsets", ()))),
             "probabilities": leading.get("probabilities"),
             "changes": _one_list(leading.get("changes", ())),
             "noise_deviation": leading.get("noise"),
         },
-        "experiments": {each["feature"]: each["disagreement"] for each in said["experiments"] or ()},
+        "experiments": {
+            each["feature"]: each["disagreement"] for each in said["experiments"] or ()
+        },
     }
 
 
@@ -238,7 +317,8 @@ def _one_list(lists: Any) -> list[Any]:
 
 
 def predictions(model: Any, new: Any, elsewhere: bool) -> dict[str, Any]:
-    """elsewhere : also what is missed in environments that are left out, which fits again without each"""
+    """elsewhere : also what is missed in environments that are left out, which fits again without
+    each"""
     said: dict[str, Any] = {"mean": model.predict(new), "extrapolates": model.extrapolates(new)}
     if hasattr(model, "predict_proba"):
         said["probability"] = model.predict_proba(new)[:, 1]
@@ -248,7 +328,9 @@ def predictions(model: Any, new: Any, elsewhere: bool) -> dict[str, Any]:
         found = model.new_environments()
         table = found.to_frame().drop(columns=["rows", "observed"], errors="ignore").to_dict("list")
         texts = {"features": _joined, "environment": str}
-        said["left_out"] = table | {name: list(map(text, table[name])) for name, text in texts.items()}
+        said["left_out"] = table | {
+            name: list(map(text, table[name])) for name, text in texts.items()
+        }
         said["left_out"]["not_left_out"] = list(map(str, found.impossible))
         if found.outcome.kind.name == "number":
             said["interval"] = model.predict_interval(new, coverage=0.9)
@@ -258,9 +340,16 @@ def predictions(model: Any, new: Any, elsewhere: bool) -> dict[str, Any]:
 
 def _written(found: Any) -> dict[str, Any]:
     """What a posterior writes, without what is looked at elsewhere."""
-    content, again = found.to_plain(), package.Posterior.from_json(found.to_json())
-    same = [np.array_equal(getattr(again, name), getattr(found, name)) for name in ("inclusion", "masks")]
-    return {"posterior": content | {"keys": sorted(content), "reads_back": all(same), "diagnostics": None}}
+    content = found.to_plain()
+    again = package.Posterior.from_json(found.to_json())
+    same = [
+        np.array_equal(getattr(again, name), getattr(found, name))
+        for name in ("inclusion", "masks")
+    ]
+    return {
+        "posterior": content
+        | {"keys": sorted(content), "reads_back": all(same), "diagnostics": None}
+    }
 
 
 def _saved(model: Any, new: Any, path: Path) -> dict[str, Any]:
@@ -277,7 +366,9 @@ def _saved(model: Any, new: Any, path: Path) -> dict[str, Any]:
 
 def _command_line(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     """fit, explain and predict of a file, by what they write."""
-    rows, new, saved = folder / "rows.csv", folder / "new.csv", folder / "model.json"
+    rows = folder / "rows.csv"
+    new = folder / "new.csv"
+    saved = folder / "model.json"
     table.rows.to_csv(rows, index=False)
     table.new.to_csv(new, index=False)
     about = [rows, "--outcome", OUTCOME, "--environment", ENVIRONMENT, "--family", case["family"]]
@@ -286,7 +377,10 @@ def _command_line(case: dict[str, Any], table: Table, folder: Path) -> dict[str,
     _told(["predict", saved, new, "--out", folder / "predicted.csv"])
     predicted = pd.read_csv(folder / "predicted.csv").select_dtypes("number")
     return {
-        "fit": {key: fit[key] for key in ("inclusion", "log_evidence", "n_subsets", "counts", "environments")}
+        "fit": {
+            key: fit[key]
+            for key in ("inclusion", "log_evidence", "n_subsets", "counts", "environments")
+        }
         | {"keys": sorted(fit), "decision": decision(fit["decision"])},
         "explain": diagnosis(explained),
         "predict": {name: values.tolist() for name, values in predicted.items()},
@@ -303,7 +397,15 @@ def _told(arguments: list[Any], path: Path | None = None) -> Any:
 
 def _method(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     model = case["method"].fit(data_of(case, table))
-    more = ("p_values_", "confidence_intervals_", "effects_", "losses_", "penalty_", "lasso_coef_", "correlations_")
+    more = (
+        "p_values_",
+        "confidence_intervals_",
+        "effects_",
+        "losses_",
+        "penalty_",
+        "lasso_coef_",
+        "correlations_",
+    )
     return {
         **_estimates(model),
         "mean": model.predict(table.new),
@@ -322,10 +424,26 @@ def _compare(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]
 def _sweep(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     usual = {"family": "linear_gaussian", "random_state": None}
     model = estimator(case | usual) if "select" in case or "engine" in case else None
-    asked = {"outcomes": case.get("outcomes"), "top": case.get("top", 20), "random_state": 3, "progress": False}
+    asked = {
+        "outcomes": case.get("outcomes"),
+        "top": case.get("top", 20),
+        "random_state": 3,
+        "progress": False,
+    }
     found = package.sweep(table.rows, model, environments=ENVIRONMENT, **asked)
-    numbers = ["feature", "inclusion", "paper_inclusion", "selected", "verdict", "p_invariant", "r2"]
-    return {str(outcome): part[numbers].to_dict("list") for outcome, part in found.groupby("outcome", sort=True)}
+    numbers = [
+        "feature",
+        "inclusion",
+        "paper_inclusion",
+        "selected",
+        "verdict",
+        "p_invariant",
+        "r2",
+    ]
+    return {
+        str(outcome): part[numbers].to_dict("list")
+        for outcome, part in found.groupby("outcome", sort=True)
+    }
 
 
 def _residuals(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The cases: settings of the package, a table, what is looked at. Each has its own name, which decides its seed."""
+"""The cases: settings of the package, a table, what is looked at. Each has its own name, which
+decides its seed."""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ from invariance import (
     Variational,
     spline,
 )
-from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, PooledRegression
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    HiddenICP,
+    LassoSelection,
+    MarginalSelection,
+    PooledRegression,
+)
 from invariance.decisions import Threshold
 
 Case = dict[str, Any]
@@ -56,7 +64,10 @@ FAR: Case = {"rows": (70, 70, 70, 70)}
 SITUATIONS: dict[str, tuple[Case, Case]] = {
     "grouped": ({}, {"groups": {"pair": ["x1", "x4"], "rest": ["x3", "x5"]}}),
     "categorical": ({"twists": ["region"]}, {}),
-    "codes": ({"twists": ["codes", "region"], "rows": (90, 90, 90, 90)}, {"categorical": ["grade"]}),
+    "codes": (
+        {"twists": ["codes", "region"], "rows": (90, 90, 90, 90)},
+        {"categorical": ["grade"]},
+    ),
     "unequal": ({"rows": (25, 60, 150, 16)}, {}),
     "tiny": ({"rows": (9, 60, 60, 80), "features": 6}, {}),
     "two": ({"rows": (100, 120)}, {}),
@@ -80,15 +91,40 @@ GAUSSIAN_SITUATIONS: dict[str, tuple[Case, Case]] = {
     "heavy_tails": ({"twists": ["heavy tails"], "rows": (150, 150, 150)}, {}),
     "unequal_noise": (FAR | {"twists": ["unequal noise"]}, {}),
     "curved": (FAR | {"twists": ["curved"]}, {}),
-    "small_sites": ({"rows": (5, 8, 12, 6, 9, 20, 7, 15, 4, 11)}, {"deviations": "random", "saved": True}),
-    "splines": (FAR | {"twists": ["curved"]}, {"groups": [spline("x1", knots=4), spline("x2", knots=5)]}),
+    "small_sites": (
+        {"rows": (5, 8, 12, 6, 9, 20, 7, 15, 4, 11)},
+        {"deviations": "random", "saved": True},
+    ),
+    "splines": (
+        FAR | {"twists": ["curved"]},
+        {"groups": [spline("x1", knots=4), spline("x2", knots=5)]},
+    ),
 }
 OF_FAMILY = {
     "gaussian": tuple(SITUATIONS | GAUSSIAN_SITUATIONS),
-    "gaussian_mean": ("grouped", "unequal", "nearer", "sum", "nothing_compatible", "strict", "strong", "unequal_noise"),
+    "gaussian_mean": (
+        "grouped",
+        "unequal",
+        "nearer",
+        "sum",
+        "nothing_compatible",
+        "strict",
+        "strong",
+        "unequal_noise",
+    ),
     "bayesian": ("grouped", "unequal", "nearer", "constant_inside", "strong", "splines"),
     "additive": ("categorical", "unequal", "curved", "nothing_compatible"),
-    "logistic": ("grouped", "categorical", "unequal", "nearer", "sum", "constant_inside", "strict", "gaps", "average"),
+    "logistic": (
+        "grouped",
+        "categorical",
+        "unequal",
+        "nearer",
+        "sum",
+        "constant_inside",
+        "strict",
+        "gaps",
+        "average",
+    ),
     "poisson": ("grouped", "unequal", "nothing_compatible", "average"),
     "negative_binomial": ("grouped", "nothing_compatible", "average"),
     "survival": ("categorical", "unequal", "constant_inside", "nothing_compatible", "average"),
@@ -103,12 +139,19 @@ def all_cases() -> list[Case]:
 
 def _case(name: str, table: Case, **settings: Any) -> Case:
     seed = zlib.crc32(name.encode())
-    return {"name": name, "kind": "fit", "table": {"seed": seed} | table, "random_state": seed % 1000} | settings
+    return {
+        "name": name,
+        "kind": "fit",
+        "table": {"seed": seed} | table,
+        "random_state": seed % 1000,
+    } | settings
 
 
 def _fit(group: str, rest: str, table: Case | None = None, **settings: Any) -> Case:
     family, outcome = FAMILIES[group]
-    return _case(f"{group}/{rest}", {"outcome": outcome} | (table or {}), **({"family": family} | settings))
+    return _case(
+        f"{group}/{rest}", {"outcome": outcome} | (table or {}), **({"family": family} | settings)
+    )
 
 
 def _priors() -> Iterator[Case]:
@@ -118,9 +161,18 @@ def _priors() -> Iterator[Case]:
         for j, engine in enumerate(ENGINES):
             for prior in PRIORS if engine == "exact" else ("uniform", others[(k + j) % 3]):
                 # What the package writes is looked at once for each family and engine.
-                written = {"json": prior == "uniform", "saved": prior == "uniform" and engine == "exact"}
+                written = {
+                    "json": prior == "uniform",
+                    "saved": prior == "uniform" and engine == "exact",
+                }
                 written |= {"elsewhere": engine == "exact" or prior == "uniform"}
-                yield _fit(family, f"{engine}/{prior}", engine=ENGINES[engine], prior=PRIORS[prior], **written)
+                yield _fit(
+                    family,
+                    f"{engine}/{prior}",
+                    engine=ENGINES[engine],
+                    prior=PRIORS[prior],
+                    **written,
+                )
 
 
 def _rules() -> Iterator[Case]:
@@ -150,9 +202,19 @@ def _many() -> Iterator[Case]:
     yield _fit("gaussian", "many/exact", table | {"features": 11})
     yield _fit("gaussian", "many/tempering", table, engine=ENGINES["tempering"], **few)
     yield _fit("gaussian", "many/vi", table, engine=ENGINES["vi"], **few)
-    yield _fit("gaussian_mean", "many/tempering", table | {"features": 12}, engine=ENGINES["tempering"], **few)
-    yield _fit("gaussian", "many/small_subsets", table | {"features": 40}, prior=UniformPrior(max_size=2))
-    yield _fit("gaussian", "many/published", ten, engine=Variational.simulation(iterations=60, draws=300))
+    yield _fit(
+        "gaussian_mean",
+        "many/tempering",
+        table | {"features": 12},
+        engine=ENGINES["tempering"],
+        **few,
+    )
+    yield _fit(
+        "gaussian", "many/small_subsets", table | {"features": 40}, prior=UniformPrior(max_size=2)
+    )
+    yield _fit(
+        "gaussian", "many/published", ten, engine=Variational.simulation(iterations=60, draws=300)
+    )
 
 
 def _readings() -> Iterator[Case]:
@@ -178,7 +240,9 @@ def _others() -> Iterator[Case]:
     yield _fit("gaussian", "regressor/ridge", FAR, regressor=Ridge(alpha=2.0))
     yield _fit("gaussian", "regressor/forest", FAR, regressor=forest)
     for name in ("number", "binary", "count", "time"):
-        yield _case(f"auto/{name}", {"outcome": "overdispersed" if name == "count" else name}, family="auto")
+        yield _case(
+            f"auto/{name}", {"outcome": "overdispersed" if name == "count" else name}, family="auto"
+        )
     yield _case("auto/rate", {"outcome": "rate"}, family="auto", saved=True)
     yield _case("poisson/rate", {"outcome": "rate"}, family="poisson")
     yield _fit("additive", "settings", FAR, family=Additive(knots=4, comparison="all"))
@@ -190,7 +254,8 @@ def _others() -> Iterator[Case]:
 
 
 def _methods() -> Iterator[Case]:
-    plain, wide = FAR | {"outcome": "number"}, {"outcome": "number", "twists": ["region"]}
+    plain = FAR | {"outcome": "number"}
+    wide = {"outcome": "number", "twists": ["region"]}
     methods = {
         "icp": (plain, ICP()),
         "hidden_icp": (plain, HiddenICP()),
@@ -210,7 +275,13 @@ def _methods() -> Iterator[Case]:
     columns = {"outcome": "number", "rows": (100, 100), "features": 7}
     yield _case("sweep/default", columns, kind="sweep")
     yield _case("sweep/mode", columns, kind="sweep", select="mode", top=3)
-    yield _case("sweep/tempering", columns, kind="sweep", outcomes=["x1", "y"], engine=ENGINES["tempering"])
+    yield _case(
+        "sweep/tempering", columns, kind="sweep", outcomes=["x1", "y"], engine=ENGINES["tempering"]
+    )
     yield _case("residuals/number", plain, kind="residuals", subset=["x1", "x2"])
-    yield _case("residuals/shifted", plain | {"twists": ["shifted"]}, kind="residuals", subset=["x1"])
-    yield _case("residuals/binary", FAR | {"outcome": "binary"}, kind="residuals", subset=["x1", "x2", "x4"])
+    yield _case(
+        "residuals/shifted", plain | {"twists": ["shifted"]}, kind="residuals", subset=["x1"]
+    )
+    yield _case(
+        "residuals/binary", FAR | {"outcome": "binary"}, kind="residuals", subset=["x1", "x2", "x4"]
+    )

@@ -15,10 +15,13 @@ from adapter import GONE
 
 RESULTS = Path(__file__).parent / "results"
 
-RELATIVE, OF_LOGS, SMALLEST = 1e-10, 1e-9, 1e-15
-# Processors round differently, which nearly dependent columns and iterated fits of counts enlarge. Of dependent columns
-# several subsets are equally probable, in any order.
-ENLARGED, DEPENDENT = 1e4, ("situation/copy", "situation/sum", "/nearer")
+RELATIVE = 1e-10
+OF_LOGS = 1e-9
+SMALLEST = 1e-15
+# Processors round differently, which nearly dependent columns and iterated fits of counts enlarge.
+# Of dependent columns several subsets are equally probable, in any order.
+ENLARGED = 1e4
+DEPENDENT = ("situation/copy", "situation/sum", "/nearer")
 ITERATED = ("negative_binomial/", "auto/rate")
 SMALL = 1e-6  # probabilities below are compared by their logarithms
 _NOT_FINITE = ("inf", "-inf", "nan")
@@ -32,8 +35,11 @@ def across_machines(case: str, a: Any, b: Any) -> list[str]:
     return [line for line in found if not (tied and re.match(r"\w+\.subsets\[", line))]
 
 
-def differences(a: Any, b: Any, exact: bool = False, field: str = "", slack: float = 1.0) -> Iterator[str]:
-    """What is different between two results, one line for each field; slack : how many times the usual tolerance"""
+def differences(
+    a: Any, b: Any, exact: bool = False, field: str = "", slack: float = 1.0
+) -> Iterator[str]:
+    """What is different between two results, one line for each field; slack : how many times the
+    usual tolerance"""
     if _is_number(a) and _is_number(b):
         yield from _unequal([a], [b], exact, field, slack)
     elif isinstance(a, dict) and isinstance(b, dict):
@@ -61,13 +67,19 @@ def _unequal(a: list[Any], b: list[Any], exact: bool, field: str, slack: float) 
     """Numbers of one field; a small one counts by the largest beside it."""
     scale = max((abs(x) for x in map(float, (*a, *b)) if math.isfinite(x)), default=0.0)
     for place, (one, other) in enumerate(zip(a, b, strict=True)):
-        if not (_same(one, other) if exact else _close(float(one), float(other), scale, field, slack)):
+        if not (
+            _same(one, other) if exact else _close(float(one), float(other), scale, field, slack)
+        ):
             where = f"{field}[{place}]" if len(a) > 1 else field
             yield f"{where}: {one!r} and {other!r}, {abs(float(one) - float(other)):.2g} apart"
 
 
 def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and a == b and math.copysign(1.0, float(a)) == math.copysign(1.0, float(b))
+    return (
+        type(a) is type(b)
+        and a == b
+        and math.copysign(1.0, float(a)) == math.copysign(1.0, float(b))
+    )
 
 
 def _close(a: float, b: float, scale: float, field: str, slack: float) -> bool:
@@ -78,7 +90,11 @@ def _close(a: float, b: float, scale: float, field: str, slack: float) -> bool:
     apart = abs(a - b)
     if "log_" in field or "deviance" in field or "entropy" in field:
         return apart <= slack * OF_LOGS * max(1.0, abs(a))
-    if 0.0 < a < SMALL and 0.0 < b < SMALL and abs(math.log(a) - math.log(b)) <= slack * OF_LOGS * abs(math.log(a)):
+    if (
+        0.0 < a < SMALL
+        and 0.0 < b < SMALL
+        and abs(math.log(a) - math.log(b)) <= slack * OF_LOGS * abs(math.log(a))
+    ):
         return True
     return apart <= slack * RELATIVE * scale or (0.0 in (a, b) and apart <= SMALLEST)
 
@@ -101,7 +117,8 @@ def main() -> None:
     parser.add_argument("second", type=Path)
     parser.add_argument("--exact", action="store_true", help="every bit counts")
     options = parser.parse_args()
-    first, second = read(options.first), read(options.second)
+    first = read(options.first)
+    second = read(options.second)
     found = list(differences(first, second, options.exact))
     print("\n".join(found))
     print(f"{len({*first, *second})} cases compared, {len(found)} differences")

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-OUTCOME, ENVIRONMENT, EVENT, EXPOSURE = "y", "site", "event", "years"
+OUTCOME = "y"
+ENVIRONMENT = "site"
+EVENT = "event"
+EXPOSURE = "years"
 NEW_ROWS = 4
 _MOVES = (0.0, 1.5, -1.0, 2.0, -2.0)
 _SCALES = (1.0, 0.6, 1.5, 1.2, 0.8)
@@ -16,7 +19,8 @@ _SCALES = (1.0, 0.6, 1.5, 1.2, 0.8)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """rows : features, outcome, what comes with it, and labels; new : a few rows of one more environment"""
+    """rows : features, outcome, what comes with it, and labels; new : a few rows of one more
+    environment"""
 
     rows: pd.DataFrame
     new: pd.DataFrame
@@ -33,12 +37,16 @@ def make(
     features: int = 5,
     twists: Sequence[str] = (),
 ) -> Table:
-    """x1 and x2 cause the outcome, x3 is caused by it in another way in each environment, the others do not matter.
+    """x1 and x2 cause the outcome, x3 is caused by it in another way in each environment, the
+    others do not matter.
 
-    outcome : "number", "binary", "count", "overdispersed", "rate" or "time"; twists : what is unusual about the table
+    outcome : "number", "binary", "count", "overdispersed", "rate" or "time"; twists : what is
+        unusual about the table
     """
     rng = np.random.default_rng(seed)
-    parts = [_environment(rng, e, n, outcome, features, twists) for e, n in enumerate((*rows, NEW_ROWS))]
+    parts = [
+        _environment(rng, e, n, outcome, features, twists) for e, n in enumerate((*rows, NEW_ROWS))
+    ]
     new = parts.pop().drop(columns=[OUTCOME, ENVIRONMENT, EVENT, EXPOSURE], errors="ignore")
     table = pd.concat(parts, ignore_index=True)
     if "gaps" in twists:
@@ -52,7 +60,8 @@ def make(
 def _environment(
     rng: np.random.Generator, e: int, n: int, outcome: str, features: int, twists: Sequence[str]
 ) -> pd.DataFrame:
-    move, scale = _MOVES[e % 5], _SCALES[e % 5]
+    move = _MOVES[e % 5]
+    scale = _SCALES[e % 5]
     columns: dict[str, np.ndarray] = {}
     x1 = move + scale * rng.standard_normal(n)
     x2 = 0.5 * x1 - 0.5 * move + (1.0 + 0.3 * (e % 3)) * rng.standard_normal(n)
@@ -64,7 +73,9 @@ def _environment(
     if "shifted" in twists:
         score = score + 1.2 * e + 0.5 * e * x1
     if "region" in twists:
-        region = rng.choice(["north", "south", "west"], size=n, p=[0.5 - 0.1 * (e % 3), 0.3, 0.2 + 0.1 * (e % 3)])
+        region = rng.choice(
+            ["north", "south", "west"], size=n, p=[0.5 - 0.1 * (e % 3), 0.3, 0.2 + 0.1 * (e % 3)]
+        )
         score = score + np.where(region == "south", 0.9, np.where(region == "west", -0.7, 0.0))
     y, seen, beside = _outcome(rng, e, n, outcome, score, twists)
     columns |= {"x1": x1, "x2": x2}
@@ -75,7 +86,12 @@ def _environment(
     for j in range(5, features + 1):
         columns[f"x{j}"] = 0.4 * move * (j % 2) + rng.standard_normal(n)
     last = columns[f"x{features}"]
-    unusual = {"near": x1 + 1e-4 * last, "nearer": x1 + 1e-8 * last, "sum": x1 + x2, "copy": x1.copy()}
+    unusual = {
+        "near": x1 + 1e-4 * last,
+        "nearer": x1 + 1e-8 * last,
+        "sum": x1 + x2,
+        "copy": x1.copy(),
+    }
     unusual["constant"] = np.full(n, 2.0)
     columns |= {f"x{features}": values for twist, values in unusual.items() if twist in twists}
     if "constant inside" in twists and e == 0:

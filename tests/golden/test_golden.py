@@ -29,7 +29,14 @@ def test_differences_are_found() -> None:
     near = a | {"p": [1.0, 2e-13], "log_x": -700.0 - 1e-10, "q": 1e-40 * (1.0 + 1e-9)}
     assert list(differences(a, near)) == []
     assert len(list(differences(a, near, exact=True))) == 3
-    far = {"p": [1.0, 1e-9], "log_x": -700.0 - 1e-5, "q": 1.1e-40, "name": "z", "far": 1.0, "flag": 1}
+    far = {
+        "p": [1.0, 1e-9],
+        "log_x": -700.0 - 1e-5,
+        "q": 1.1e-40,
+        "name": "z",
+        "far": 1.0,
+        "flag": 1,
+    }
     assert len(list(differences(a, far))) == 6
 
 

@@ -14,7 +14,9 @@ from compare import RESULTS, read
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    parser.add_argument("--only", default="", help="cases whose name holds this text; results of others are kept")
+    parser.add_argument(
+        "--only", default="", help="cases whose name holds this text; results of others are kept"
+    )
     options = parser.parse_args()
     print(f"the package is {package.__file__}", flush=True)
     known = read(options.out) if options.only else {}
@@ -26,7 +28,9 @@ def main() -> None:
         files.setdefault(name.split("/")[0], []).append(f"{json.dumps(name)}: {content}")
     options.out.mkdir(parents=True, exist_ok=True)
     for group, lines in files.items():
-        (options.out / f"{group}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        (options.out / f"{group}.json").write_text(
+            "{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

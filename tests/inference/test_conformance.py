@@ -1,4 +1,5 @@
-"""Every engine on every conditional, with every prior, grouped features or not: agreement with brute force."""
+"""Every engine on every conditional, with every prior, grouped features or not: agreement with
+brute force."""
 
 from __future__ import annotations
 
@@ -56,8 +57,8 @@ ALL = list(product(MODELS, PRIORS, (False, True)))
 
 
 def cells(fast: Callable[[int, int, int], bool]) -> pytest.MarkDecorator:
-    """All families × priors × groups of columns; those that are not `fast`, by their numbers, are slow, as are the
-    regressions of statsmodels."""
+    """All families × priors × groups of columns; those that are not `fast`, by their numbers, are
+    slow, as are the regressions of statsmodels."""
     parameters = []
     for case in ALL:
         numbers = list(MODELS).index(case[0]), list(PRIORS).index(case[1]), int(case[2])
@@ -68,32 +69,44 @@ def cells(fast: Callable[[int, int, int], bool]) -> pytest.MarkDecorator:
 
 # Every family with every prior, half of them with groups; every family with one prior.
 every_pair = cells(lambda family, prior, grouped: (family + prior + grouped) % 2 == 0)
-every_family = cells(lambda family, prior, grouped: prior == family % 3 and grouped == family // 3 % 2)
+every_family = cells(
+    lambda family, prior, grouped: prior == family % 3 and grouped == family // 3 % 2
+)
 engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 @every_pair
 def test_exact_is_brute_force(family: str, prior: str, grouped: bool) -> None:
-    posterior, expected = computed("exact", family, prior, grouped), known(family, prior, grouped)
+    posterior = computed("exact", family, prior, grouped)
+    expected = known(family, prior, grouped)
     error = 2.0 * target_of(family, prior, grouped).model.walk_error
     np.testing.assert_allclose(posterior.inclusion, expected.inclusion, atol=1e-9 + error)
     assert posterior.log_evidence == pytest.approx(expected.log_evidence, abs=1e-8 + error)
-    np.testing.assert_array_equal(posterior.mode_mask, expected.masks[expected.probability.argmax()])
+    np.testing.assert_array_equal(
+        posterior.mode_mask, expected.masks[expected.probability.argmax()]
+    )
     pairs = (expected.masks.T * expected.probability) @ expected.masks
     np.testing.assert_allclose(posterior.pairwise, pairs, atol=1e-9 + error)
-    assert posterior.entropy == pytest.approx(entr(expected.probability).sum(), abs=1e-8 + 10 * error)
+    assert posterior.entropy == pytest.approx(
+        entr(expected.probability).sum(), abs=1e-8 + 10 * error
+    )
     assert posterior.n_subsets == (expected.probability > 0).sum()
     draws = posterior.sample(4000, random_state=1)
-    np.testing.assert_allclose(draws.mean(axis=0), expected.inclusion, atol=4.5 * np.sqrt(0.25 / 4000))
+    np.testing.assert_allclose(
+        draws.mean(axis=0), expected.inclusion, atol=4.5 * np.sqrt(0.25 / 4000)
+    )
 
 
 @every_family
 def test_tempering_samples_it(family: str, prior: str, grouped: bool) -> None:
-    posterior, expected = computed("tempering", family, prior, grouped), known(family, prior, grouped)
+    posterior = computed("tempering", family, prior, grouped)
+    expected = known(family, prior, grouped)
     np.testing.assert_allclose(posterior.inclusion, expected.inclusion, atol=0.06)
     assert posterior.log_evidence == pytest.approx(expected.log_evidence, abs=0.2)
     codes = posterior.masks @ (1 << np.arange(posterior.n_features))
-    np.testing.assert_allclose(np.exp(posterior.log_probabilities), expected.probability[codes], atol=0.08)
+    np.testing.assert_allclose(
+        np.exp(posterior.log_probabilities), expected.probability[codes], atol=0.08
+    )
     assert posterior.entropy == pytest.approx(entr(expected.probability).sum(), abs=0.15)
     draws = posterior.sample(2000, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=0), expected.inclusion, atol=0.1)
@@ -104,7 +117,8 @@ def test_tempering_samples_it(family: str, prior: str, grouped: bool) -> None:
 
 @every_family
 def test_variational_inference_bounds_it(family: str, prior: str, grouped: bool) -> None:
-    posterior, expected = computed("vi", family, prior, grouped), known(family, prior, grouped)
+    posterior = computed("vi", family, prior, grouped)
+    expected = known(family, prior, grouped)
     assert posterior.elbo <= expected.log_evidence + 1e-6
     # Subsets may tie, as random deviations have log Λ = 0 of several.
     mode = int(posterior.reweighted.mode_mask @ (1 << np.arange(posterior.n_features)))
@@ -124,7 +138,8 @@ def test_threads_do_not_change_the_result(engine: str, family: str) -> None:
     assert_same(*(computed(engine, family, "uniform", False, n_jobs) for n_jobs in (1, 2)))
 
 
-SHORT, BRIEF = Tempering(chains=2, steps=4, searches=1), Variational(iterations=20, draws=100)
+SHORT = Tempering(chains=2, steps=4, searches=1)
+BRIEF = Variational(iterations=20, draws=100)
 MANY = LinearGaussian().bind(simulated(17, (40, 50), seed=21))
 
 
@@ -132,7 +147,9 @@ MANY = LinearGaussian().bind(simulated(17, (40, 50), seed=21))
     ("engine", "model"), [(SHORT, MANY), (SHORT, Toy(9)), (BRIEF, MANY), (BRIEF, Toy(17))], ids=type
 )
 def test_one_seed_one_answer_of_many_features(engine: Engine, model: BoundModel) -> None:
-    one, two, other = (run(model, UniformPrior(2), engine, *how) for how in ((5, 1), (5, 2), (6, 1)))
+    one, two, other = (
+        run(model, UniformPrior(2), engine, *how) for how in ((5, 1), (5, 2), (6, 1))
+    )
     assert_same(one, two)
     assert (one.inclusion != other.inclusion).any()
 
@@ -144,7 +161,9 @@ def test_pickle_and_json(engine: str, family: str) -> None:
     again = pickle.loads(pickle.dumps(posterior))
     everything = np.ones(posterior.n_features, dtype=bool)
     assert again.probability(everything) == posterior.probability(everything)
-    np.testing.assert_array_equal(again.sample(5, random_state=1), posterior.sample(5, random_state=1))
+    np.testing.assert_array_equal(
+        again.sample(5, random_state=1), posterior.sample(5, random_state=1)
+    )
     restored = type(posterior).from_json(posterior.to_json())
     np.testing.assert_array_equal(restored.inclusion, posterior.inclusion)
     assert restored.to_json() == posterior.to_json()
@@ -156,7 +175,10 @@ COLLINEAR = with_sum(simulated(3, (20, 25), seed=5))
 
 @pytest.mark.parametrize(
     ("model", "forced"),
-    [(LinearGaussian().bind(Moments.from_data(COLLINEAR)), ("x0", "x1", "x3")), (Toy(4, hole=(1, 2)), ("x1", "x2"))],
+    [
+        (LinearGaussian().bind(Moments.from_data(COLLINEAR)), ("x0", "x1", "x3")),
+        (Toy(4, hole=(1, 2)), ("x1", "x2")),
+    ],
     ids=["collinear", "without a value"],
 )
 @engines
@@ -169,10 +191,17 @@ def test_forced_features_that_cannot_be_scored_are_named(
 
 @engines
 def test_rows_decide_about_collinear_features(engine: str) -> None:
-    model, forced = LinearGaussian().bind(COLLINEAR), {"x0": 1.0, "x1": 1.0}
-    both, one = (run(model, InclusionPrior(forced | {"x3": value}), ENGINES[engine]) for value in (1.0, 0.0))
-    np.testing.assert_allclose(both.inclusion[:3], one.inclusion[:3], atol=1e-9 if engine == "exact" else 0.1)
-    without_rows = run(LinearGaussian().bind(Moments.from_data(COLLINEAR)), InclusionPrior(forced), ENGINES[engine])
+    model = LinearGaussian().bind(COLLINEAR)
+    forced = {"x0": 1.0, "x1": 1.0}
+    both, one = (
+        run(model, InclusionPrior(forced | {"x3": value}), ENGINES[engine]) for value in (1.0, 0.0)
+    )
+    np.testing.assert_allclose(
+        both.inclusion[:3], one.inclusion[:3], atol=1e-9 if engine == "exact" else 0.1
+    )
+    without_rows = run(
+        LinearGaussian().bind(Moments.from_data(COLLINEAR)), InclusionPrior(forced), ENGINES[engine]
+    )
     if engine != "vi":
         assert without_rows.inclusion[3] == without_rows.probability(["x0", "x1", "x3"]) == 0.0
 
@@ -186,7 +215,9 @@ def test_rows_decide_about_collinear_features(engine: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("model", [LinearGaussian().bind(simulated(4, (20, 20), seed=0)), Toy(4)], ids=type)
+@pytest.mark.parametrize(
+    "model", [LinearGaussian().bind(simulated(4, (20, 20), seed=0)), Toy(4)], ids=type
+)
 @pytest.mark.parametrize("engine", ENGINES.values())
 def test_one_possible_subset_is_the_answer(
     engine: Engine, model: BoundModel, prior: Prior, inclusion: list[int]

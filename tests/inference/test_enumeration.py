@@ -1,4 +1,5 @@
-"""Exact inference: all subsets in several blocks, rows against moments, and work that is counted, never timed."""
+"""Exact inference: all subsets in several blocks, rows against moments, and work that is counted,
+never timed."""
 
 from __future__ import annotations
 
@@ -11,10 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
+from invariance import (
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    Tempering,
+    UniformPrior,
+)
 from invariance.exceptions import ApproximationWarning, EngineError, InvarianceWarning
 from invariance.inference.base import RunOptions, Target, choose_engine
-from invariance.inference.enumeration import DenseBlocks, ListedBlocks, enumeration_steps, subset_blocks
+from invariance.inference.enumeration import (
+    DenseBlocks,
+    ListedBlocks,
+    enumeration_steps,
+    subset_blocks,
+)
 from invariance.inference.mean_field import FreeSpace
 from invariance.models.base import BoundModel
 from invariance.models.gaussian_fits import GaussianWalk
@@ -57,7 +70,8 @@ def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
     model = LinearGaussian().bind(simulated(40, (60, 70), seed=22))
     posterior = run(model, UniformPrior(max_size=2))
     assert posterior.diagnostics["subsets_scored"] == 1 + 40 + 780
-    masks, weights = posterior.masks, np.exp(posterior.log_probabilities)
+    masks = posterior.masks
+    weights = np.exp(posterior.log_probabilities)
     np.testing.assert_allclose(posterior.log_ratios, model.log_ratio_many(masks), rtol=1e-9)
     np.testing.assert_allclose(posterior.pairwise, (masks * weights[:, None]).T @ masks, atol=1e-12)
 
@@ -71,7 +85,9 @@ def test_collinear_subsets_are_reported() -> None:
     assert posterior.probability(["x0", "x1", "x4"]) == 0.0
     by_rows = run(LinearGaussian().bind(data), UniformPrior())
     assert by_rows.notes == ()
-    assert by_rows.probability(["x0", "x1", "x4"]) == pytest.approx(by_rows.probability(["x0", "x1"]), rel=1e-8)
+    assert by_rows.probability(["x0", "x1", "x4"]) == pytest.approx(
+        by_rows.probability(["x0", "x1"]), rel=1e-8
+    )
 
 
 def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +112,9 @@ def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(repaired.pairwise, truth.pairwise, atol=1e-9)
     for name in ("entropy", "log_evidence"):
         assert getattr(repaired, name) == pytest.approx(getattr(truth, name), abs=1e-9)
-    assert repaired.probability(wrong_subset) == pytest.approx(truth.probability(wrong_subset), rel=1e-8)
+    assert repaired.probability(wrong_subset) == pytest.approx(
+        truth.probability(wrong_subset), rel=1e-8
+    )
 
 
 @pytest.mark.parametrize("name", reference_files())
@@ -113,7 +131,8 @@ import numpy as np, os, signal, threading
 from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.inference.base import RunOptions, Target
 X = np.random.default_rng(0).normal(size=(200, 34))
-model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, X[:, 0] + X[:, 1] ** 2, np.repeat([0, 1], 100)))
+y = X[:, 0] + X[:, 1] ** 2
+model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 100)))
 interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
 def when_blocks_are_scored(done, what):
     if done and not interrupt.ident:
@@ -122,14 +141,21 @@ try:
     options = RunOptions(n_jobs=2, progress=when_blocks_are_scored)
     Enumeration(time_limit=None).run(Target(model, UniformPrior().bind(34)), options)
 except KeyboardInterrupt:
-    again = Enumeration().run(Target(model, UniformPrior(max_size=2).bind(34)), RunOptions(n_jobs=2))
+    target = Target(model, UniformPrior(max_size=2).bind(34))
+    again = Enumeration().run(target, RunOptions(n_jobs=2))
     print("interrupted", again.diagnostics["subsets_scored"])
 """
 
 
 @pytest.mark.integration
 def test_an_interrupt_ends_it_cleanly() -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.stdout.strip() == "interrupted 596", done.stderr
 
 
@@ -158,7 +184,10 @@ def correlated(p: int, groups: dict[str, list[str]] | None = None) -> MultiEnvir
 CASES = {
     "two forced, one out": (correlated(8), {"x0": 1.0, "x7": 1.0, "x3": 0.0}),
     "last forced": (correlated(8), {"x7": 1.0, "x1": 0.3}),
-    "forced group": (correlated(10, {"g": ["x0", "x1"], "h": ["x8", "x9"], "k": ["x4", "x5"]}), {"g": 1.0}),
+    "forced group": (
+        correlated(10, {"g": ["x0", "x1"], "h": ["x8", "x9"], "k": ["x4", "x5"]}),
+        {"g": 1.0},
+    ),
 }
 
 
@@ -184,7 +213,10 @@ def test_a_model_without_a_walk_in_several_blocks(
 
 
 DEPENDENT = with_sum(correlated(5))
-HOLED = {"two": Toy(6, hole=(0, 4)), "with a walk": LinearGaussian().bind(Moments.from_data(DEPENDENT))}
+HOLED = {
+    "two": Toy(6, hole=(0, 4)),
+    "with a walk": LinearGaussian().bind(Moments.from_data(DEPENDENT)),
+}
 
 
 @pytest.mark.parametrize("blocks", [DenseBlocks, ListedBlocks])
@@ -195,7 +227,8 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
 ) -> None:
     small_blocks(monkeypatch, 4, listed=20)
     weights = np.where(np.isin(np.arange(7), sizes), 0.0, -np.inf)
-    names, none = tuple("abcdef"), np.zeros(6, dtype=bool)
+    names = tuple("abcdef")
+    none = np.zeros(6, dtype=bool)
     prior = BoundPrior(names, max(sizes), np.zeros(6), weights, none, none, "some sizes")
     parts = blocks(model.subset_walk(np.arange(6), NOTHING), prior)
     found = []
@@ -211,7 +244,8 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
 
 def test_rows_are_not_asked_about_sizes_that_do_not_count() -> None:
     model = LinearGaussian().bind(DEPENDENT)
-    walk, sizes = model.subset_walk(np.arange(6), NOTHING), np.array([1, 1, 1, 1, 0, 1, 0], dtype=bool)
+    walk = model.subset_walk(np.arange(6), NOTHING)
+    sizes = np.array([1, 1, 1, 1, 0, 1, 0], dtype=bool)
     draws = all_masks(6)
     undecided = draws[:, [0, 1, 5]].all(axis=1)
     unasked = undecided & ~sizes[draws.sum(axis=1)]
@@ -236,10 +270,16 @@ def of_shape(n_environments: int) -> Any:
         *((e, None, most) for e, most in ((2, 29), (5, 28), (10, 27), (20, 26))),
         (5, 4, 149),
         (5, 3, 480),
-        (5, 2, 1447),  # with more there is a block for each feature, with sums over all pairs in each
+        (
+            5,
+            2,
+            1447,
+        ),  # with more there is a block for each feature, with sums over all pairs in each
     ],
 )
-def test_auto_is_exact_while_that_is_quick(n_environments: int, max_size: int | None, most: int) -> None:
+def test_auto_is_exact_while_that_is_quick(
+    n_environments: int, max_size: int | None, most: int
+) -> None:
     for p, engine in ((most, Enumeration), (most + 1, Tempering)):
         target = Target(of_shape(n_environments), UniformPrior(max_size).bind(p))
         assert type(choose_engine("auto", target)) is engine
@@ -260,7 +300,9 @@ def test_slow_models_say_what_they_take_before_they_start() -> None:
         (18, UniformPrior(), Enumeration, "8.7 minutes"),
         (19, UniformPrior(), Tempering, "8.7 minutes"),
     ):
-        with pytest.warns(InvarianceWarning, match=f"of {p} features takes about {wait} on one core.*max_size="):
+        with pytest.warns(
+            InvarianceWarning, match=f"of {p} features takes about {wait} on one core.*max_size="
+        ):
             assert isinstance(choose_engine("auto", Target(slow(p), prior.bind(p))), engine)
     with pytest.warns(InvarianceWarning, match="n_jobs=-1 or max_size=4 in the prior, for seconds"):
         choose_engine("tempering", Target(slow(18), UniformPrior().bind(18)))
@@ -271,14 +313,20 @@ def test_slow_models_say_what_they_take_before_they_start() -> None:
 
 
 def test_threads_do_not_refuse() -> None:
-    model, limit = LinearGaussian().bind(simulated(12, (60, 70), seed=2)), 3 * 2**12 / 150_000_000
+    model = LinearGaussian().bind(simulated(12, (60, 70), seed=2))
+    limit = 3 * 2**12 / 150_000_000
     for n_jobs in (1, 64):
-        assert run(model, UniformPrior(), Enumeration(time_limit=1.001 * limit), 0, n_jobs).n_subsets == 2**12
+        assert (
+            run(model, UniformPrior(), Enumeration(time_limit=1.001 * limit), 0, n_jobs).n_subsets
+            == 2**12
+        )
         with pytest.raises(EngineError, match="4,096 subsets"):
             run(model, UniformPrior(), Enumeration(time_limit=0.999 * limit), 0, n_jobs)
 
 
-@pytest.mark.parametrize(("p", "wait"), [(60, r"about 7\d\d years"), (400, r"about 2\.6e120 subsets")])
+@pytest.mark.parametrize(
+    ("p", "wait"), [(60, r"about 7\d\d years"), (400, r"about 2\.6e120 subsets")]
+)
 def test_a_refusal_says_how_long_and_what_to_do(p: int, wait: str) -> None:
     with pytest.raises(EngineError, match=wait) as refused:
         Enumeration().run(Target(of_shape(2), UniformPrior().bind(p)), RunOptions())
@@ -287,11 +335,15 @@ def test_a_refusal_says_how_long_and_what_to_do(p: int, wait: str) -> None:
 
 
 @pytest.mark.parametrize(("p", "max_size"), [(6, 6), (12, 3), (12, 1), (40, 2), (40, 3)])
-def test_steps_are_those_of_the_walk(monkeypatch: pytest.MonkeyPatch, p: int, max_size: int) -> None:
+def test_steps_are_those_of_the_walk(
+    monkeypatch: pytest.MonkeyPatch, p: int, max_size: int
+) -> None:
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 200)
     model = LinearGaussian().bind(simulated(p, (60, 70), seed=3))
-    walk, prior = model.subset_walk(np.arange(p), NOTHING), UniformPrior(max_size).bind(p)
-    blocks, steps = subset_blocks(walk, prior), enumeration_steps(Target(model, prior))
+    walk = model.subset_walk(np.arange(p), NOTHING)
+    prior = UniformPrior(max_size).bind(p)
+    blocks = subset_blocks(walk, prior)
+    steps = enumeration_steps(Target(model, prior))
     if isinstance(blocks, DenseBlocks):
         assert steps == 3 * blocks.n_positions
     else:

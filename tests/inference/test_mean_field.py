@@ -1,4 +1,5 @@
-"""Products of coins cut at a size, and mixtures, against sums over all subsets; importance weights against a twin."""
+"""Products of coins cut at a size, and mixtures, against sums over all subsets; importance weights
+against a twin."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def laws(draw: st.DrawFn, p: int | None = None, max_size: int | None = None) -> 
     p = draw(st.integers(1, 7)) if p is None else p
     logits = np.array(draw(st.lists(steps, min_size=p, max_size=p)))
     forced = int((logits == np.inf).sum())
-    return MeanField(logits, draw(st.integers(forced, p)) if max_size is None else max(max_size, forced))
+    return MeanField(
+        logits, draw(st.integers(forced, p)) if max_size is None else max(max_size, forced)
+    )
 
 
 def log_probabilities(q: MeanField) -> np.ndarray:
@@ -43,7 +46,8 @@ def entropy_of(log_probabilities: np.ndarray) -> float:
 @example(MeanField(np.zeros(4), 0))
 @example(MeanField(np.array([1.0, 1.0, 1.0, -1.0, -1.0]), 3))
 def test_everything_is_of_the_restricted_law(q: MeanField) -> None:
-    masks, expected = all_masks(len(q.logits)), log_probabilities(q)
+    masks = all_masks(len(q.logits))
+    expected = log_probabilities(q)
     np.testing.assert_allclose(q.log_prob(masks), expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(q.inclusion, np.exp(expected) @ masks, rtol=1e-9, atol=1e-12)
     assert q.entropy == pytest.approx(entropy_of(expected), rel=1e-9, abs=1e-11)
@@ -54,7 +58,9 @@ def test_everything_is_of_the_restricted_law(q: MeanField) -> None:
     possible = int((expected > -np.inf).sum())
     leading = q.leading(1000)
     assert len(np.unique(leading, axis=0)) == len(leading) == possible
-    np.testing.assert_allclose(q.log_prob(leading), -np.sort(-expected)[:possible], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        q.log_prob(leading), -np.sort(-expected)[:possible], rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_array_equal(q.leading(3), leading[:3])
     np.testing.assert_array_equal(q.mode, leading[0])
 
@@ -87,22 +93,28 @@ def test_mixture_of_restricted_laws(components: list[MeanField], seed: int) -> N
 
 
 def fitted(excess: np.ndarray) -> tuple[float, float]:
-    """Zhang & Stephens' quasi-Bayesian mean over a grid, with scipy's likelihood instead of the closed form."""
+    """Zhang & Stephens' quasi-Bayesian mean over a grid, with scipy's likelihood instead of the
+    closed form."""
     x = np.sort(excess)
     n = len(x)
     m = 30 + int(np.sqrt(n))
     prior_scale = x[int(np.floor(n / 4 + 0.5)) - 1]
-    grid = np.array([1 / x[-1] + (1 - np.sqrt(m / (i - 0.5))) / (3 * prior_scale) for i in range(1, m + 1)])
+    grid = np.array(
+        [1 / x[-1] + (1 - np.sqrt(m / (i - 0.5))) / (3 * prior_scale) for i in range(1, m + 1)]
+    )
     shapes = np.array([np.mean(np.log1p(-theta * x)) for theta in grid])
     scales = np.array([-k / t if t else x.mean() for k, t in zip(shapes, grid, strict=True)])
-    likelihood = np.array([genpareto.logpdf(x, k, scale=s).sum() for k, s in zip(shapes, scales, strict=True)])
+    likelihood = np.array(
+        [genpareto.logpdf(x, k, scale=s).sum() for k, s in zip(shapes, scales, strict=True)]
+    )
     theta = np.exp(likelihood - logsumexp(likelihood)) @ grid
     k = np.mean(np.log1p(-theta * x))
     return (n * k + 10 * 0.5) / (n + 10), (-k / theta if theta else x.mean())
 
 
 def smoothed_by_twin(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
-    n, top = len(log_weights), log_weights.max()
+    n = len(log_weights)
+    top = log_weights.max()
     weights = np.exp(log_weights - top)
     order = np.argsort(weights, kind="stable")
     cutoff = weights[order[n - int(min(n / 5, 3 * np.sqrt(n))) - 1]]
@@ -155,8 +167,12 @@ def test_reweighting_uses_the_smoothed_weights() -> None:
 @pytest.mark.parametrize(
     ("log_weights", "k"),
     [
-        # The subset with the largest weight, drawn often: more of it than the tail, or all of the tail.
-        *((np.log(np.concatenate([np.ones(1500), np.full(n_top, 2.0)])), -np.inf) for n_top in (100, 110, 130)),
+        # The subset with the largest weight, drawn often: more of it than the tail, or all of the
+        # tail.
+        *(
+            (np.log(np.concatenate([np.ones(1500), np.full(n_top, 2.0)])), -np.inf)
+            for n_top in (100, 110, 130)
+        ),
         # A few draws above all others matter by their share.
         (np.append(np.zeros(1000), np.log([1e3] * 3)), np.inf),
         (np.append(np.zeros(1000), np.log([1.5] * 3)), -np.inf),
@@ -164,7 +180,10 @@ def test_reweighting_uses_the_smoothed_weights() -> None:
         (np.array([0.0, 3.0, 1.0]), np.inf),
         (np.append(np.full(500, -np.inf), [0.0, 1.0]), np.inf),
         # Thousands of nats below a few draws, the rest of the tail has no weight in float64.
-        (np.concatenate([-3000.0 - np.linspace(0.0, 500.0, 3989), np.linspace(0.0, 1.0, 11)]), np.inf),
+        (
+            np.concatenate([-3000.0 - np.linspace(0.0, 500.0, 3989), np.linspace(0.0, 1.0, 11)]),
+            np.inf,
+        ),
     ],
 )
 def test_weights_without_a_tail_to_fit(log_weights: np.ndarray, k: float) -> None:

@@ -1,4 +1,5 @@
-"""Searches for modes: regressions and synergies that guide them, when they stop, and what is said of failures."""
+"""Searches for modes: regressions and synergies that guide them, when they stop, and what is said
+of failures."""
 
 from __future__ import annotations
 
@@ -11,11 +12,25 @@ import pytest
 from numpy.typing import ArrayLike
 
 from benchmarks._hidden_sums import HIDDEN_SUMS, hidden_sums
-from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData
+from invariance import (
+    BetaBinomialPrior,
+    InclusionPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+)
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import modes as searching
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.modes import Searched, Synergies, climb, find_modes, groupings, leading_modes, search_modes
+from invariance.inference.modes import (
+    Searched,
+    Synergies,
+    climb,
+    find_modes,
+    groupings,
+    leading_modes,
+    search_modes,
+)
 from invariance.inference.replicas import CompiledSampler, sampler_of
 from invariance.inference.tempering import Tempering
 from invariance.kernels.active_set import Scoring, active_set
@@ -36,7 +51,9 @@ from replication.simulators import p450
 from twins import simulated
 
 
-def picked(X: np.ndarray, y: np.ndarray, n: int, damping: float, given: tuple[int, ...] = ()) -> list[int]:
+def picked(
+    X: np.ndarray, y: np.ndarray, n: int, damping: float, given: tuple[int, ...] = ()
+) -> list[int]:
     """Plain twin of `_pursuit`: residuals of least squares on centred rows of unit length."""
     X = X / np.linalg.norm(X, axis=0)
     path = list(given)
@@ -62,7 +79,9 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
 def compiled_of(data: MultiEnvironmentData, prior: object = None) -> CompiledSampler:
     model = LinearGaussian().bind(data)
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
-    return sampler_of(Target(model, prior.bind(data.feature_names, model.largest_size)), 1, RunOptions())
+    return sampler_of(
+        Target(model, prior.bind(data.feature_names, model.largest_size)), 1, RunOptions()
+    )
 
 
 def parts_of_a_sum(p: int = 12) -> MultiEnvironmentData:
@@ -83,23 +102,38 @@ def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
     return 1.0 - residual @ residual / (y @ y)
 
 
-def pursued(scoring: Scoring, outcome: int, groups: tuple[int, int], free: np.ndarray, damping: float, *given: int):
+def pursued(
+    scoring: Scoring,
+    outcome: int,
+    groups: tuple[int, int],
+    free: np.ndarray,
+    damping: float,
+    *given: int,
+):
     """At most six columns"""
-    path, size = np.array([[-1, *given, *[-1] * (6 - len(given))]]), np.zeros(1, np.int64)
+    path = np.array([[-1, *given, *[-1] * (6 - len(given))]])
+    size = np.zeros(1, np.int64)
     cliques(scoring, *groups, free, 1.0, damping, np.array([outcome]), path, len(given), size)
     return path[0, 1 : size[0]].tolist()
 
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
-@pytest.mark.parametrize("bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"])
-def test_pursuit_equals_its_twin(bind: Callable[..., BoundModel], within: bool, damping: float) -> None:
+@pytest.mark.parametrize(
+    "bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"]
+)
+def test_pursuit_equals_its_twin(
+    bind: Callable[..., BoundModel], within: bool, damping: float
+) -> None:
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
-    scoring, free = bind(data).scoring(), np.append(np.ones(12, bool), False)
+    scoring = bind(data).scoring()
+    free = np.append(np.ones(12, bool), False)
     groups = (0, 3) if within else (3, 4)
     X, y = deviations(data, within)
     assert pursued(scoring, 12, groups, free, damping) == picked(X, y, 6, damping)
-    assert pursued(scoring, 12, groups, free, damping, 9, 4) == picked(X, y, 6, damping, given=(9, 4))
+    assert pursued(scoring, 12, groups, free, damping, 9, 4) == picked(
+        X, y, 6, damping, given=(9, 4)
+    )
     others = [*range(5), *range(6, 12)]
     expected = [others[j] for j in picked(X[:, others], X[:, 5], 6, damping)]
     assert pursued(scoring, 5, groups, free, damping) == expected
@@ -108,7 +142,9 @@ def test_pursuit_equals_its_twin(bind: Callable[..., BoundModel], within: bool, 
 def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
     data = simulated(4, (30, 40), seed=71)
     X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], data.environment_index.astype(float)])
-    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    model = LinearGaussian().bind(
+        MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    )
     free = np.append(np.ones(6, bool), False)
     found = pursued(model.scoring(), 6, (0, 2), free, MATCHING)
     assert len(found) == 4
@@ -124,9 +160,13 @@ def test_cliques_equal_their_twin(within: bool) -> None:
     target = compiled_of(data)
     groups = groupings(target)[0 if within else 1]
     X, _ = deviations(data, within)
-    starts, members, sizes = np.array([4, 0]), np.zeros((2, 4), np.int64), np.zeros(2, np.int64)
+    starts = np.array([4, 0])
+    members = np.zeros((2, 4), np.int64)
+    sizes = np.zeros(2, np.int64)
     for closest in (1.0, 0.05):
-        cliques(target.scoring, *groups, target.prior.free, closest, FORWARD, starts, members, 0, sizes)
+        cliques(
+            target.scoring, *groups, target.prior.free, closest, FORWARD, starts, members, 0, sizes
+        )
         for start, clique, size in zip(starts, members, sizes, strict=True):
             squared = (X.T @ X[:, start]) ** 2 / ((X**2).sum(axis=0) * (X[:, start] @ X[:, start]))
             allowed = [j for j in range(9) if j != start and squared[j] <= closest]
@@ -170,18 +210,24 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
         masks.append(mask)
     joint = model.log_ratio_many(np.array(masks)) + bound.log_prob(np.array(masks))
     found = np.empty(9, bool)
-    assert best_in_block(target.scoring, target.prior, included, block, found) == pytest.approx(joint.max())
+    assert best_in_block(target.scoring, target.prior, included, block, found) == pytest.approx(
+        joint.max()
+    )
     np.testing.assert_array_equal(found[:8], masks[int(joint.argmax())])
     again = np.empty(9, bool)
     cliques_of = np.array([[3, 0, 0, 0, 0], clique]), np.array([1, 5])
-    assert scan_cliques(target.scoring, target.prior, included, *cliques_of, again) == pytest.approx(joint.max())
+    assert scan_cliques(
+        target.scoring, target.prior, included, *cliques_of, again
+    ) == pytest.approx(joint.max())
     np.testing.assert_array_equal(again, found)
 
 
 def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
     data = simulated(9, (40, 50), seed=82)
     prior = InclusionPrior([0.3, 0.2, 0.5, 0.4, 0.1, 1.0, 0.6, 0.5, 0.0], max_size=5)
-    target, model, bound = compiled_of(data, prior), LinearGaussian().bind(data), prior.bind(data.feature_names)
+    target = compiled_of(data, prior)
+    model = LinearGaussian().bind(data)
+    bound = prior.bind(data.feature_names)
 
     def value(mask: np.ndarray) -> float:
         return float((model.log_ratio_many(mask) + bound.log_prob(mask[None]))[0])
@@ -194,7 +240,11 @@ def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
         end = included[:9]
         assert value(end) >= before
         steps = [end ^ np.eye(9, dtype=bool)[j] for j in range(9)]
-        exchanges = [one ^ other ^ end for one, other in itertools.combinations(steps, 2) if one.sum() != other.sum()]
+        exchanges = [
+            one ^ other ^ end
+            for one, other in itertools.combinations(steps, 2)
+            if one.sum() != other.sum()
+        ]
         assert max(map(value, steps + exchanges)) <= value(end) + 1e-6
 
 
@@ -202,13 +252,16 @@ def test_one_step_leads_to_the_parts_of_the_sum() -> None:
     data = parts_of_a_sum(p=40)
     target = compiled_of(data)
     steps = Synergies(target, np.flatnonzero(target.prior.free))
-    model, prior = LinearGaussian().bind(data), BetaBinomialPrior(max_size=12).bind(data.feature_names)
+    model = LinearGaussian().bind(data)
+    prior = BetaBinomialPrior(max_size=12).bind(data.feature_names)
     elsewhere = target.start.copy()
     elsewhere[[7, 9, 11]] = True
     for start in (target.start, elsewhere):
         found, value = steps.best_step(start)
         assert np.flatnonzero(found).tolist() == [0, 1, 2]
-        assert value == pytest.approx(model.log_ratio(found[:-1]) + prior.log_prob(found[None, :-1])[0])
+        assert value == pytest.approx(
+            model.log_ratio(found[:-1]) + prior.log_prob(found[None, :-1])[0]
+        )
     again, same = steps.best_step(found)
     assert same == pytest.approx(value)
     np.testing.assert_array_equal(again, found)
@@ -216,7 +269,13 @@ def test_one_step_leads_to_the_parts_of_the_sum() -> None:
 
 def test_what_the_searches_found() -> None:
     masks = np.eye(6, dtype=bool)
-    ends = [(masks[0], -20.0), (masks[1], -1.0), (masks[2], -0.5), (masks[1], -1.0), (masks[3], -9.0)]
+    ends = [
+        (masks[0], -20.0),
+        (masks[1], -1.0),
+        (masks[2], -0.5),
+        (masks[1], -1.0),
+        (masks[3], -9.0),
+    ]
     searched = Searched(np.zeros(6), ends)
     assert searched.n_near == 3
     assert not searched.hidden
@@ -230,7 +289,10 @@ class Rugged(Toy):
     """Every subset has a value of its own, unlike those of its neighbours."""
 
     def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
-        mixed = np.sin(np.asarray(masks) @ (1.0 + self.centre + np.sqrt(np.arange(len(self.centre))))) * 1e5
+        mixed = (
+            np.sin(np.asarray(masks) @ (1.0 + self.centre + np.sqrt(np.arange(len(self.centre)))))
+            * 1e5
+        )
         return -1000.0 - 30.0 * np.log(-np.log(1e-9 + (1 - 2e-9) * (mixed - np.floor(mixed))))
 
 
@@ -253,7 +315,10 @@ def test_searches_go_on_until_several_come_near_the_best(model: type[Toy]) -> No
 
 
 def test_searches_find_the_best_subset() -> None:
-    for target in (target_of(TwoModes(8)), target_of(Toy(8, seed=6, strength=10.0), PRIORS["inclusion"])):
+    for target in (
+        target_of(TwoModes(8)),
+        target_of(Toy(8, seed=6, strength=10.0), PRIORS["inclusion"]),
+    ):
         masks, probability, _ = brute_force(target)
         modes = find_modes(target, RunOptions(rng=np.random.default_rng(0), progress=False))
         np.testing.assert_array_equal(modes[0], masks[probability.argmax()])
@@ -261,7 +326,8 @@ def test_searches_find_the_best_subset() -> None:
 
 
 def needle() -> MultiEnvironmentData:
-    """Ten true features among 450: any nine of them are 190 nats worse, and subsets 60 nats worse are easy to find."""
+    """Ten true features among 450: any nine of them are 190 nats worse, and subsets 60 nats worse
+    are easy to find."""
     rng = np.random.default_rng([31, 10, 50])
     return p450(10, rng).sample(50, rng)
 
@@ -276,7 +342,11 @@ def test_a_needle_is_found() -> None:
     posterior = sampled(data, 31, 20)
     np.testing.assert_array_equal(posterior.mode_mask, data.truth)
     assert posterior.diagnostics["searches"] % 4 == 0
-    assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
+    assert (
+        1
+        <= posterior.diagnostics["searches_that_found_the_best"]
+        < posterior.diagnostics["searches"]
+    )
 
 
 @pytest.mark.slow
@@ -323,8 +393,12 @@ def test_hidden_sums_are_found() -> None:
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches are left to single flips."""
-    monkeypatch.setattr(searching, "Synergies", lambda sampler, starts: Synergies(sampler, starts[:0]))
-    monkeypatch.setattr(searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool))
+    monkeypatch.setattr(
+        searching, "Synergies", lambda sampler, starts: Synergies(sampler, starts[:0])
+    )
+    monkeypatch.setattr(
+        searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool)
+    )
 
 
 def test_what_is_missed_is_not_called_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,8 +412,11 @@ def test_what_is_missed_is_not_called_agreement(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_a_step_that_finds_a_better_subset_keeps_the_searches_going(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing joint is known beforehand; trying the cliques on the best subset leads to the parts all the same."""
+def test_a_step_that_finds_a_better_subset_keeps_the_searches_going(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing joint is known beforehand; trying the cliques on the best subset leads to the parts
+    all the same."""
     monkeypatch.setattr(Synergies, "leading", lambda self: [])
     data = numbered(18)
     posterior = sampled(data, 18)

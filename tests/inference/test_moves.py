@@ -1,4 +1,5 @@
-"""Each move of the tempered samplers leaves its target unchanged: transition matrices by enumeration, then the code."""
+"""Each move of the tempered samplers leaves its target unchanged: transition matrices by
+enumeration, then the code."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance import (
+    BetaBinomialPrior,
+    InclusionPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    UniformPrior,
+)
 from invariance.inference.base import RunOptions, ScoredSubsets, Target
 from invariance.inference.replicas import (
     CompiledSampler,
@@ -40,7 +47,8 @@ JUMPS = np.array([[1, 1, 1, 0, 0, 0], [0, 1, 0, 1, 1, 0]], dtype=bool)
 
 
 def with_intervention() -> MultiEnvironmentData:
-    """The first feature, a cause, is 1e6 times as large in the second environment: only rows see what it leaves."""
+    """The first feature, a cause, is 1e6 times as large in the second environment: only rows see
+    what it leaves."""
     data = simulated(P, (14, 16, 18), 33)
     X = data.X.copy()
     X[data.rows(1), 0] *= 1e6
@@ -49,12 +57,18 @@ def with_intervention() -> MultiEnvironmentData:
 
 
 COLLINEAR = with_sum(simulated(P - 1, (14, 16, 18), 31))
-DATA = {"plain": simulated(P, (14, 16, 18), 30), "collinear": COLLINEAR, "intervention": with_intervention()}
+DATA = {
+    "plain": simulated(P, (14, 16, 18), 30),
+    "collinear": COLLINEAR,
+    "intervention": with_intervention(),
+}
 
 
 def compiled(data: MultiEnvironmentData, prior: object) -> CompiledSampler:
     model = LinearGaussian().bind(data)
-    return sampler_of(Target(model, prior.bind(model.feature_names)), 1, RunOptions(rng=np.random.default_rng(7)))
+    return sampler_of(
+        Target(model, prior.bind(model.feature_names)), 1, RunOptions(rng=np.random.default_rng(7))
+    )
 
 
 @pytest.fixture(params=product(DATA, PRIORS, [0.1, 1.0]), ids=str)
@@ -91,16 +105,22 @@ def test_informed_flips(chain) -> None:
     sampler, beta, subsets, probabilities = chain
     n, d = subsets.shape
     state = active_set(len(sampler.scoring.weights), d, d)
-    chances, totals, matrix = np.zeros((n, d)), np.zeros(n), np.zeros((n, n))
+    chances = np.zeros((n, d))
+    totals = np.zeros(n)
+    matrix = np.zeros((n, n))
     for s in np.flatnonzero(probabilities > 0):
         change = np.empty(d)
         if not load(sampler.scoring, state, subsets[s]):
             continue  # only blocks and jumps reach it
         flip_scores(sampler.scoring, state, change)
-        totals[s] = flip_chances(sampler.prior, beta, subsets[s], int(subsets[s].sum()), change, chances[s])
+        totals[s] = flip_chances(
+            sampler.prior, beta, subsets[s], int(subsets[s].sum()), change, chances[s]
+        )
         for j in np.flatnonzero(sampler.free & ~np.isnan(change)):
             flipped = probabilities[s ^ (1 << j)]
-            assert chances[s, j] == pytest.approx(flipped / (flipped + probabilities[s]), rel=1e-7, abs=1e-300)
+            assert chances[s, j] == pytest.approx(
+                flipped / (flipped + probabilities[s]), rel=1e-7, abs=1e-300
+            )
     for s in np.flatnonzero(probabilities > 0):
         for j in np.flatnonzero(chances[s] > 0):
             other = s ^ (1 << j)
@@ -122,7 +142,8 @@ def test_exchange(chain) -> None:
         for out in members:
             rest = subsets[s].copy()
             rest[out] = False
-            log_weights, weights = np.full(d, -np.inf), np.empty(d)
+            log_weights = np.full(d, -np.inf)
+            weights = np.empty(d)
             if load(sampler.scoring, state, subsets[s]):
                 load(sampler.scoring, state, rest)
                 place_weights(sampler.scoring, sampler.prior, beta, rest, state, log_weights)
@@ -139,14 +160,19 @@ def test_exchange(chain) -> None:
 def test_blocks(chain, largest: int) -> None:
     """Sum over all blocks of their probability given z times the tilted conditional inside."""
     sampler, beta, subsets, probabilities = chain
-    n, free = len(subsets), np.flatnonzero(sampler.free)
+    n = len(subsets)
+    free = np.flatnonzero(sampler.free)
     for rule in block_rules(sampler, np.array([0.1, 0.5, 0.0, 0.2, 0.9, 0.0]), P, np.zeros(6)):
-        chance = np.where(sampler.free, np.array([0.9, 0.2, 0.5, 0.3, 0.7, 0.0]) * (0.6 if rule.follows else 1), 0)
+        chance = np.where(
+            sampler.free, np.array([0.9, 0.2, 0.5, 0.3, 0.7, 0.0]) * (0.6 if rule.follows else 1), 0
+        )
         rule = rule._replace(largest=largest, chance=chance)
         matrix = np.zeros((n, n))
         for s in np.flatnonzero(probabilities > 0):
             z = subsets[s]
-            q = np.where(z & rule.follows, active_chance(rule.active, int(z[free].sum())), rule.chance)
+            q = np.where(
+                z & rule.follows, active_chance(rule.active, int(z[free].sum())), rule.chance
+            )
             for bits in all_masks(len(free)):
                 block = free[bits]
                 chance = np.prod(np.where(bits, q[free], 1.0 - q[free]))
@@ -165,13 +191,18 @@ def test_blocks(chain, largest: int) -> None:
 def test_jumps(chain) -> None:
     sampler, beta, subsets, probabilities = chain
     n, d = subsets.shape
-    differences = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 0, 0, 0, 1, 0]], dtype=bool) & sampler.free
+    differences = (
+        np.array([[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 0, 0, 0, 1, 0]], dtype=bool)
+        & sampler.free
+    )
     matrix = np.zeros((n, n))
     for s in np.flatnonzero(probabilities > 0):
         log_ratio = log_ratio_of(sampler.scoring, subsets[s])
         for flipped in differences:
             proposal = np.empty(d, bool)
-            accept, _ = jump_acceptance(sampler.scoring, sampler.prior, beta, subsets[s], log_ratio, flipped, proposal)
+            accept, _ = jump_acceptance(
+                sampler.scoring, sampler.prior, beta, subsets[s], log_ratio, flipped, proposal
+            )
             matrix[s, code_of(proposal)] += accept / len(differences)
         matrix[s, s] += 1.0 - matrix[s].sum()
     assert_reversible(matrix, probabilities)
@@ -179,7 +210,8 @@ def test_jumps(chain) -> None:
 
 def test_swaps() -> None:
     sampler = compiled(simulated(3, (14, 16), 32), UniformPrior())
-    hot, cold = 0.2, 0.7
+    hot = 0.2
+    cold = 0.7
     subsets, hot_law = law(sampler, hot)
     ratios = [log_ratio_of(sampler.scoring, z) for z in subsets]
     matrix = np.zeros((64, 64))
@@ -195,10 +227,15 @@ def assert_frequencies(parts: list, expected: np.ndarray, n: int, errors_allowed
     batches = []
     for part in parts:
         draws = np.unpackbits(part.draws, axis=1, count=P).astype(bool)
-        batches.append(np.concatenate([np.bincount(codes(draws), minlength=32) / n, part.inclusion[:P]]))
-    means, errors = np.mean(batches, axis=0), np.std(batches, axis=0, ddof=1) / np.sqrt(len(batches))
+        batches.append(
+            np.concatenate([np.bincount(codes(draws), minlength=32) / n, part.inclusion[:P]])
+        )
+    means = np.mean(batches, axis=0)
+    errors = np.std(batches, axis=0, ddof=1) / np.sqrt(len(batches))
     assert (means[:32][expected == 0] == 0).all()
-    assert (np.abs(means - [*expected, *(expected @ all_masks(P))]) < errors_allowed * errors + 2e-4).all()
+    assert (
+        np.abs(means - [*expected, *(expected @ all_masks(P))]) < errors_allowed * errors + 2e-4
+    ).all()
 
 
 EFFORTS = {
@@ -236,7 +273,8 @@ def test_the_memory_asks_once_and_all_at_a_time() -> None:
         values[values < -3] = np.nan
         return values
 
-    memory, rng = ScoredSubsets(score, 30, most=40), np.random.default_rng(0)
+    memory = ScoredSubsets(score, 30, most=40)
+    rng = np.random.default_rng(0)
     rows = np.zeros((40, 30), dtype=bool)
     rows[:, -5:] = rng.random((40, 5)) < 0.5
     expected = np.where(rows.sum(axis=1) > 3, -np.inf, -rows.sum(axis=1))
@@ -244,7 +282,9 @@ def test_the_memory_asks_once_and_all_at_a_time() -> None:
         np.testing.assert_array_equal(memory.values(rows[part]), expected[part])
     n = len(np.unique(rows, axis=0))
     assert calls == [n]
-    np.testing.assert_array_equal(np.unique(memory.without_value, axis=0), np.unique(rows[expected == -np.inf], axis=0))
+    np.testing.assert_array_equal(
+        np.unique(memory.without_value, axis=0), np.unique(rows[expected == -np.inf], axis=0)
+    )
     # With more than 40 all are forgotten.
     memory.values(np.eye(30, dtype=bool)[:20])
     np.testing.assert_array_equal(memory.values(rows), expected)
@@ -267,7 +307,9 @@ def test_generic_chains_sample_their_target() -> None:
     rounds = list(sampler.rounds(proposals, 150))
     for replica, part in zip(sampler.replicas, rounds, strict=True):
         draws = np.unpackbits(part.draws, axis=1, count=P).astype(bool)
-        np.testing.assert_allclose(part.trace[:, -1], target.model.log_ratio_many(draws), rtol=1e-12)
+        np.testing.assert_allclose(
+            part.trace[:, -1], target.model.log_ratio_many(draws), rtol=1e-12
+        )
         best = float(target.log_joint(replica.best.included[None])[0])
         assert replica.best.log_posterior[0] == pytest.approx(best)
         assert best > target.log_joint(draws).max() - 1e-9
@@ -278,7 +320,9 @@ def test_the_model_is_asked_once_and_only_inside_the_support_of_the_prior() -> N
     model = Toy(9)
     sampler = generic(target_of(model, InclusionPrior({"x2": 1.0, "x5": 0.0}, max_size=5)), 2)
     model.asked.clear()
-    proposals = Proposals(np.array([0.3, 1.0]), block_rules(sampler, np.zeros(7), 4, np.zeros(7)), JUMPS[:0, [0] * 7])
+    proposals = Proposals(
+        np.array([0.3, 1.0]), block_rules(sampler, np.zeros(7), 4, np.zeros(7)), JUMPS[:0, [0] * 7]
+    )
     sampler.anneal(proposals, 2, np.zeros(4))
     list(sampler.rounds(proposals._replace(betas=np.ones(1)), 20))
     asked = np.concatenate(model.asked)

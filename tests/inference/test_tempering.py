@@ -1,4 +1,5 @@
-"""Runs of parallel tempering against exact inference, compiled or not, and what they say of themselves."""
+"""Runs of parallel tempering against exact inference, compiled or not, and what they say of
+themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Logistic, MultiEnvironmentData, UniformPrior
+from invariance import (
+    BetaBinomialPrior,
+    InclusionPrior,
+    LinearGaussian,
+    Logistic,
+    MultiEnvironmentData,
+    UniformPrior,
+)
 from invariance.data.features import Features
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import tempering
@@ -29,7 +37,9 @@ from quadratic_toy import Toy, TwoModes, brute_force, run, target_of
 from twins import simulated
 
 
-@pytest.mark.parametrize("model", [TwoModes(9), Toy(9, seed=2, hole=(0, 3))], ids=["two far modes", "hole"])
+@pytest.mark.parametrize(
+    "model", [TwoModes(9), Toy(9, seed=2, hole=(0, 3))], ids=["two far modes", "hole"]
+)
 def test_models_without_a_compiled_scorer_agree_with_brute_force(model: Toy) -> None:
     target = target_of(model)
     masks, probabilities, evidence = brute_force(target)
@@ -60,15 +70,20 @@ def test_a_short_run_says_that_it_is_short() -> None:
 
 
 def with_levels(near: float) -> MultiEnvironmentData:
-    """Features of one and of three columns; in one environment one is another one and `near` times a third."""
-    rng, site = np.random.default_rng(3), np.repeat([0, 1, 2], [40, 35, 60])
-    level, X = rng.integers(0, 4, len(site)), rng.normal(size=(len(site), 3))
+    """Features of one and of three columns; in one environment one is another one and `near` times
+    a third."""
+    rng = np.random.default_rng(3)
+    site = np.repeat([0, 1, 2], [40, 35, 60])
+    level = rng.integers(0, 4, len(site))
+    X = rng.normal(size=(len(site), 3))
     X[site == 1, 2] = (X[:, 0] + near * X[:, 1])[site == 1]
     y = X[:, 0] + X[:, 1] - (level == 1) + 0.4 * site + rng.normal(size=len(site))
     X = np.column_stack([X, *(level == k for k in (1, 2, 3))])
     data = MultiEnvironmentData.from_arrays(X, y, site)
     features = Features(tuple("abcl"), data.feature_names, np.array([1, 1, 1, 3]))
-    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    return replace(
+        data, feature_names=features.names, original_features=features.names, grouping=features
+    )
 
 
 @pytest.mark.parametrize("near", [0.0, 1e-6])
@@ -87,7 +102,13 @@ def test_what_is_sampled_nearly_is_reported_exactly(near: float) -> None:
         np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.05)
 
 
-IMPOSSIBLE = [{"chains": 0}, {"chains": "auto"}, {"steps": 0}, {"precision": 0.0}, {"searches": 1.5}]
+IMPOSSIBLE = [
+    {"chains": 0},
+    {"chains": "auto"},
+    {"steps": 0},
+    {"precision": 0.0},
+    {"searches": 1.5},
+]
 
 
 @pytest.mark.parametrize("settings", IMPOSSIBLE, ids=str)
@@ -135,7 +156,9 @@ def test_every_feature_keeps_its_turn_in_blocks() -> None:
         assert (rule.chance[target.free] > 0.02).all()
         assert rule.chance[7] == rule.chance.max() <= 0.9
     assert rules[1].chance.sum() == pytest.approx(9.0, rel=1e-3)
-    assert block_rules(target, interest, 38, np.zeros(41))[1].chance.tolist() == target.free.tolist()
+    assert (
+        block_rules(target, interest, 38, np.zeros(41))[1].chance.tolist() == target.free.tolist()
+    )
 
 
 def test_search_leaves_a_subset_at_every_temperature() -> None:
@@ -145,21 +168,27 @@ def test_search_leaves_a_subset_at_every_temperature() -> None:
     rules = block_rules(sampler, np.zeros(13), 6, np.zeros(13))
     sampler.search(replica, Proposals(np.geomspace(0.1, 1.0, 4), rules, np.zeros((0, 13), bool)), 5)
     assert replica.included.shape == (4, 13)
-    np.testing.assert_allclose(replica.log_ratios, model.log_ratio_many(replica.included[:, :12]), rtol=1e-12)
+    np.testing.assert_allclose(
+        replica.log_ratios, model.log_ratio_many(replica.included[:, :12]), rtol=1e-12
+    )
     assert replica.best.included[:12].tolist() == run(model, UniformPrior()).mode_mask.tolist()
 
 
 @pytest.mark.slow  # the kernels compile a second time
 @pytest.mark.parametrize("kept", [64, 9])
-def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    """Also when the cache is so small that it is emptied again and again; a feature is constant somewhere."""
+def test_sampling_without_a_matrix_of_second_moments(
+    monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    """Also when the cache is so small that it is emptied again and again; a feature is constant
+    somewhere."""
     monkeypatch.setattr("invariance.models.gaussian._CACHE_BYTES", 0.0)
     monkeypatch.setattr("invariance.models.gaussian._FEWEST_KEPT", kept)
     data = simulated(20, (30, 40, 35), seed=9, scale=10.0)
     X = data.X.copy()
     X[data.rows(1), 2] = 7.0
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-    engine, prior = Tempering(chains=2, steps=200, searches=1), UniformPrior(max_size=5)
+    engine = Tempering(chains=2, steps=200, searches=1)
+    prior = UniformPrior(max_size=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)
         one = run(GaussianOnDemand(data), prior, engine, 3, n_jobs=2)
@@ -171,9 +200,12 @@ def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyP
 
 def sweeps(n_rows: int, p: int, family: Logistic | LinearGaussian, engine: Tempering) -> int:
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(n_rows, p)), (rng.random(n_rows) < 0.5).astype(float)
+    X = rng.normal(size=(n_rows, p))
+    y = (rng.random(n_rows) < 0.5).astype(float)
     model = family.bind(MultiEnvironmentData.from_arrays(X, y, np.arange(n_rows) % 5))
-    return engine.most_sweeps(Target(model, BetaBinomialPrior(max_size=2).bind(model.feature_names)))
+    return engine.most_sweeps(
+        Target(model, BetaBinomialPrior(max_size=2).bind(model.feature_names))
+    )
 
 
 def test_few_sweeps_where_rows_are_many() -> None:
@@ -192,9 +224,12 @@ LOG_EVIDENCE = -7.0
 
 
 def long_tailed(n_heavy: int, n_light: int, light: float) -> np.ndarray:
-    """Log probabilities of subsets: heavy ones of unequal weight, and many light ones with `light` of the mass."""
+    """Log probabilities of subsets: heavy ones of unequal weight, and many light ones with `light`
+    of the mass."""
     heavy = np.arange(1.0, n_heavy + 1.0)
-    return np.log(np.concatenate([(1.0 - light) * heavy / heavy.sum(), np.full(n_light, light / n_light)]))
+    return np.log(
+        np.concatenate([(1.0 - light) * heavy / heavy.sum(), np.full(n_light, light / n_light)])
+    )
 
 
 def visited(log_probabilities: np.ndarray, n: int, rng: np.random.Generator) -> Visited:
@@ -238,11 +273,16 @@ def test_hardly_any_revisits_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("counting", [200, 3_000], ids=["from draws of the prior", "by a ladder"])
-def test_stepping_stones_lead_to_the_evidence(counting: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stepping_stones_lead_to_the_evidence(
+    counting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempering, "by_revisits", lambda log_joint, visits: None)
     monkeypatch.setattr(tempering, "_COUNTING", counting)
-    monkeypatch.setattr(tempering, "_KEPT", 60 if counting > 200 else 0)  # without a ladder nothing is kept of it
-    model, prior = LinearGaussian().bind(simulated(9, (40, 50, 45), seed=6)), UniformPrior(max_size=6)
+    monkeypatch.setattr(
+        tempering, "_KEPT", 60 if counting > 200 else 0
+    )  # without a ladder nothing is kept of it
+    model = LinearGaussian().bind(simulated(9, (40, 50, 45), seed=6))
+    prior = UniformPrior(max_size=6)
     found = run(model, prior, Tempering(steps=300))
     assert found.diagnostics["log_evidence_method"] == "stepping stones"
     assert found.log_evidence == pytest.approx(run(model, prior).log_evidence, abs=0.25)
@@ -266,7 +306,9 @@ ENDS = [(np.eye(3, dtype=bool)[0], -1.0)] * 3
     ],
 )
 def test_what_stands_against_a_run(n_ends, agreement, never_sampled, tail, said, remedy) -> None:
-    problem = tempering._problem(Searched(np.zeros(3), ENDS[:n_ends]), agreement, never_sampled, tail)
+    problem = tempering._problem(
+        Searched(np.zeros(3), ENDS[:n_ends]), agreement, never_sampled, tail
+    )
     assert (problem is None) == (said is None)
     if problem is not None:
         assert said in problem
@@ -276,7 +318,9 @@ def test_what_stands_against_a_run(n_ends, agreement, never_sampled, tail, said,
 def test_a_subset_above_the_evidence_was_missed() -> None:
     target = target_of(Toy(4))
     masks, probabilities, evidence = brute_force(target)
-    good, low = (DrawnSource(target, evidence - less, np.packbits(masks, axis=1)) for less in (0.0, 60.0))
+    good, low = (
+        DrawnSource(target, evidence - less, np.packbits(masks, axis=1)) for less in (0.0, 60.0)
+    )
     np.testing.assert_allclose(np.exp(good.log_probability(masks)), probabilities)
     with pytest.warns(ApproximationWarning, match="missed a mode"):
         assert low.log_probability(masks[:1]) == [0.0]

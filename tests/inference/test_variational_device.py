@@ -11,7 +11,14 @@ from threading import Semaphore
 import numpy as np
 import pytest
 
-from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
+from invariance import (
+    InclusionPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    UniformPrior,
+    Variational,
+)
 from invariance._tools.parallel import ordered_map
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
@@ -33,7 +40,9 @@ from invariance.inference.variational_device import (
 from invariance.kernels.device import ascent as scoring
 from invariance.kernels.device.ascent import ascend, with_prior_and_entropy
 
-ENGINE = Variational(iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3)
+ENGINE = Variational(
+    iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3
+)
 NONE = np.zeros((0, 3, 21))
 WHERE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -63,16 +72,26 @@ def job(moments: Moments, name: str, prior=None) -> Job:
 
 
 def posteriors(engine: Variational, jobs, shared: SharedScatter, n_jobs=None):
-    return each_posterior(engine, jobs, shared, lambda name, found: (name, found and found.posterior), n_jobs)
+    return each_posterior(
+        engine, jobs, shared, lambda name, found: (name, found and found.posterior), n_jobs
+    )
 
 
-def found(moments: Moments, shared: SharedScatter, n: int = 5, engine: Variational = ENGINE, n_jobs=None, prior=None):
+def found(
+    moments: Moments,
+    shared: SharedScatter,
+    n: int = 5,
+    engine: Variational = ENGINE,
+    n_jobs=None,
+    prior=None,
+):
     jobs = [job(moments, name, prior) for name in moments.columns[:n]]
     return dict(posteriors(engine, jobs, shared, n_jobs))
 
 
 def same(one, two) -> bool:
-    """To the last bit on a CUDA device. On a processor the last bit of σ depends on where in memory a number lies."""
+    """To the last bit on a CUDA device. On a processor the last bit of σ depends on where in memory
+    a number lies."""
     error = 0.0 if WHERE.type == "cuda" else 1e-8
     return all(
         np.allclose(one[name].inclusion, two[name].inclusion, rtol=0.0, atol=error)
@@ -81,7 +100,9 @@ def same(one, two) -> bool:
     )
 
 
-def test_neither_batches_nor_threads_matter(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_batches_nor_threads_matter(
+    moments, shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     together = found(moments, shared)
     assert list(together) == list(moments.columns[:5])
     assert same(together, found(moments, shared, n_jobs=2))
@@ -90,8 +111,12 @@ def test_neither_batches_nor_threads_matter(moments, shared, monkeypatch: pytest
     assert same(together, found(moments, shared, 1))
 
 
-def test_a_batch_that_is_too_large_is_halved(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    together, sizes, climb = found(moments, shared), [], batched.climb_together
+def test_a_batch_that_is_too_large_is_halved(
+    moments, shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = found(moments, shared)
+    sizes = []
+    climb = batched.climb_together
 
     def short_of_memory(engine, starts, where, report):
         sizes.append(len(starts))
@@ -104,7 +129,9 @@ def test_a_batch_that_is_too_large_is_halved(moments, shared, monkeypatch: pytes
     assert sizes == [5, 2, 3, 1, 2]
 
 
-def test_one_outcome_that_is_too_large_is_named(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_outcome_that_is_too_large_is_named(
+    moments, shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(engine, starts, where, report):
         raise torch.OutOfMemoryError("full")
 
@@ -129,8 +156,12 @@ def test_what_the_device_cannot_score_is_left_to_the_processor() -> None:
     data = simulated(19, (70, 90), seed=5)
     X = np.column_stack([data.X, data.X[:, 0]])
     names = [f"x{j}" for j in range(20)]
-    copies = Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=names))
-    assert list(posteriors(ENGINE, [job(copies, "y")], SharedScatter(copies, WHERE))) == [("y", None)]
+    copies = Moments.from_data(
+        MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=names)
+    )
+    assert list(posteriors(ENGINE, [job(copies, "y")], SharedScatter(copies, WHERE))) == [
+        ("y", None)
+    ]
 
 
 def test_a_job_without_a_target_is_left_to_others(moments, shared) -> None:
@@ -148,7 +179,9 @@ def test_a_job_without_a_target_is_left_to_others(moments, shared) -> None:
 def starts_of(moments: Moments, engine: Variational, n: int = 4, prior=None) -> list[Start]:
     starts = []
     for name in moments.columns[:n]:
-        waiting = batched._prepared(engine, job(moments, name, prior), SharedScatter(moments, WHERE))
+        waiting = batched._prepared(
+            engine, job(moments, name, prior), SharedScatter(moments, WHERE)
+        )
         assert isinstance(waiting, batched._Waiting)
         starts += waiting.starts
     return starts
@@ -156,16 +189,21 @@ def starts_of(moments: Moments, engine: Variational, n: int = 4, prior=None) -> 
 
 def test_a_climb_is_what_one_stretch_would_be(moments, shared) -> None:
     """Four outcomes: each as if it were alone, in one stretch, with its own leaders."""
-    engine = Variational(iterations=120, pairs=3, starts=("uninformative",), leading=3, kl_analytic_probability=0.5)
+    engine = Variational(
+        iterations=120, pairs=3, starts=("uninformative",), leading=3, kl_analytic_probability=0.5
+    )
     climbs = climb_together(engine, starts_of(moments, engine), shared)
     for start, climb in zip(starts_of(moments, engine), climbs, strict=True):
         steps = len(climb.elbo)
         objectives, state, constant = batched.on_device(engine, [start], 21, WHERE)
         analytic = torch.as_tensor(start.analytic[:steps, None], device=WHERE)
         rates = engine.schedule.rates(engine.iterations)[:steps].tolist()
-        stretch = ascend(shared.problem([start.outcome]), objectives, state, 0, rates, analytic, engine.pairs)
+        stretch = ascend(
+            shared.problem([start.outcome]), objectives, state, 0, rates, analytic, engine.pairs
+        )
         elbo = with_prior_and_entropy(objectives, stretch, constant)[:, 0].cpu().numpy()
-        error, logits = stretch.error[:, 0].cpu().numpy(), stretch.logits[:, 0].cpu().numpy()[:, start.columns]
+        error = stretch.error[:, 0].cpu().numpy()
+        logits = stretch.logits[:, 0].cpu().numpy()[:, start.columns]
         np.testing.assert_allclose(climb.elbo, elbo, rtol=0, atol=1e-6)
         promise = elbo - 2.0 * error
         best = np.argsort(-promise, kind="stable")[:3]
@@ -178,11 +216,17 @@ def test_a_climb_is_what_one_stretch_would_be(moments, shared) -> None:
         assert steps == 120
 
 
-def test_where_one_start_cannot_be_scored_none_is_taken(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Variational(iterations=50, pairs=2, starts=("uninformative", "searched"), fresh=50, draws=50)
+def test_where_one_start_cannot_be_scored_none_is_taken(
+    moments, shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Variational(
+        iterations=50, pairs=2, starts=("uninformative", "searched"), fresh=50, draws=50
+    )
     waiting = batched._prepared(engine, job(moments, "x0"), shared)
     climbs = climb_together(engine, waiting.starts, shared)
-    monkeypatch.setattr(batched, "climb_together", lambda engine, starts, where, report: [None, climbs[1]])
+    monkeypatch.setattr(
+        batched, "climb_together", lambda engine, starts, where, report: [None, climbs[1]]
+    )
     (climbed,) = batched._together(engine, [waiting], shared, print)
     assert climbed.climbs == (None, climbs[1])
     assert batched._finished(engine, climbed) is None
@@ -190,7 +234,11 @@ def test_where_one_start_cannot_be_scored_none_is_taken(moments, shared, monkeyp
 
 def test_the_share_of_the_iterations_is_reported(moments, shared) -> None:
     shares: list[float] = []
-    list(each_posterior(ENGINE, [job(moments, "x0")], shared, lambda *found: found, report=shares.append))
+    list(
+        each_posterior(
+            ENGINE, [job(moments, "x0")], shared, lambda *found: found, report=shares.append
+        )
+    )
     assert shares == pytest.approx([50 / 120, 100 / 120, 1.0])
 
 
@@ -215,16 +263,20 @@ def test_a_model_without_a_scatter_answers_as_one_with_all_moments(moments, shar
         found, wanted = (getattr(one, name)(masks) for one in (model, expected))
         np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=name)
     for found, wanted in zip(
-        model.invariance_test(masks, tolerance), expected.invariance_test(masks, tolerance), strict=True
+        model.invariance_test(masks, tolerance),
+        expected.invariance_test(masks, tolerance),
+        strict=True,
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
     assert (model.nearly_outcome() == expected.nearly_outcome()).all()
-    np.testing.assert_allclose(model.complete.moments.scatter, expected.moments.scatter, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        model.complete.moments.scatter, expected.moments.scatter, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_copies_of_all_moments_are_not_kept_for_a_batch(moments, shared) -> None:
-    """Neither those of searches for starts nor those that are made when an outcome is decided; one takes 0.9 GB for
-    6,170 columns."""
+    """Neither those of searches for starts nor those that are made when an outcome is decided; one
+    takes 0.9 GB for 6,170 columns."""
     engine = replace(ENGINE, iterations=50, starts=("uninformative", "searched"))
     waiting = batched._prepared(engine, job(moments, "x0"), shared)
     assert isinstance(waiting, batched._Waiting)
@@ -249,18 +301,27 @@ def test_rewards_for_prediction_stay_on_a_device(moments, shared) -> None:
     model = LinearGaussian(prediction=0.1).bind(moments)
     masks = np.random.default_rng(0).random((30, 20)) < 0.3
     found = GaussianOnDevice(moments, shared, NONE, prediction=0.1)
-    np.testing.assert_allclose(found.log_ratio_many(masks), model.log_ratio_many(masks), rtol=0, atol=1e-8)
-    np.testing.assert_allclose(found.untilted.log_ratio_many(masks), model.untilted.log_ratio_many(masks), atol=1e-8)
+    np.testing.assert_allclose(
+        found.log_ratio_many(masks), model.log_ratio_many(masks), rtol=0, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        found.untilted.log_ratio_many(masks), model.untilted.log_ratio_many(masks), atol=1e-8
+    )
     undecided = found.complete.log_ratio_many(masks), found.untilted.complete.log_ratio_many(masks)
     np.testing.assert_allclose(undecided[0], model.log_ratio_many(masks), rtol=0, atol=1e-8)
-    np.testing.assert_allclose(undecided[1], model.untilted.log_ratio_many(masks), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        undecided[1], model.untilted.log_ratio_many(masks), rtol=0, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("work", [1, 3 * 8 * 3 * 84**2])
-def test_subsets_are_scored_a_few_at_a_time(moments, shared, monkeypatch: pytest.MonkeyPatch, work: int) -> None:
+def test_subsets_are_scored_a_few_at_a_time(
+    moments, shared, monkeypatch: pytest.MonkeyPatch, work: int
+) -> None:
     model = LinearGaussian().bind(moments)
     masks = np.random.default_rng(0).random((10, 20)) < np.linspace(0.0, 1.0, 10)[:, None]
-    sizes, score = [], scoring.log_ratios
+    sizes = []
+    score = scoring.log_ratios
 
     def counted(problem, subsets):
         sizes.append(len(subsets.size))
@@ -275,7 +336,8 @@ def test_subsets_are_scored_a_few_at_a_time(moments, shared, monkeypatch: pytest
 
 def test_threads_score_one_after_another(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one of them has on the device is all that is there beside the moments."""
-    at_work, score = Semaphore(1), scoring.log_ratios
+    at_work = Semaphore(1)
+    score = scoring.log_ratios
 
     def alone(problem, subsets):
         assert at_work.acquire(blocking=False)
@@ -290,7 +352,9 @@ def test_threads_score_one_after_another(moments, shared, monkeypatch: pytest.Mo
     masks = np.random.default_rng(0).random((40, 5, 20)) < 0.3
     on_device = GaussianOnDevice(moments, shared, NONE)
     found = list(ordered_map(on_device.log_ratio_many, masks, 4))
-    np.testing.assert_allclose(np.concatenate(found), model.log_ratio_many(np.concatenate(masks)), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        np.concatenate(found), model.log_ratio_many(np.concatenate(masks)), rtol=0, atol=1e-8
+    )
 
 
 def test_an_outcome_with_something_wrong_does_not_stop_the_others(moments, shared) -> None:

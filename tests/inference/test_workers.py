@@ -49,6 +49,14 @@ def test_workers_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.setattr(enumeration, "_LARGEST_LISTED_BLOCK", 16)
     one, *others = (RUNS[name](n_jobs) for n_jobs in (1, 2, 3))
     for other in others:
-        for field in ("inclusion", "pairwise", "masks", "log_ratios", "log_probabilities", "log_evidence", "entropy"):
+        for field in (
+            "inclusion",
+            "pairwise",
+            "masks",
+            "log_ratios",
+            "log_probabilities",
+            "log_evidence",
+            "entropy",
+        ):
             np.testing.assert_array_equal(getattr(other, field), getattr(one, field), err_msg=field)
     assert len(one.masks) > 1

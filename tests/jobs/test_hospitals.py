@@ -1,6 +1,8 @@
-"""An epidemiologist's job, in a shell alone: from the raw export of several hospitals to the answer.
+"""An epidemiologist's job, in a shell alone: from the raw export of several hospitals to the
+answer.
 
-Every command but the first is the one before with the remedy that its message names, as it is typed there.
+Every command but the first is the one before with the remedy that its message names, as it is typed
+there.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ COLUMNS = ["--outcome", "died", "--environment", "hospital"]
 
 
 def write_hospitals(path: Path) -> None:
-    """Deaths follow from age and CRP alike everywhere; intensive care follows deaths, otherwise in each hospital."""
+    """Deaths follow from age and CRP alike everywhere; intensive care follows deaths, otherwise in
+    each hospital."""
     rng = np.random.default_rng(11)
     hospital = np.repeat(list(SIZES), list(SIZES.values()))
     n = len(hospital)
@@ -52,7 +55,8 @@ def write_hospitals(path: Path) -> None:
 
 
 def refused(command: list[str]) -> str:
-    """The error of a command, which is one sentence after warnings and what is said of the outcome."""
+    """The error of a command, which is one sentence after warnings and what is said of the
+    outcome."""
     result = run(*command)
     assert (result.exit_code, result.stdout) == (2, "")
     *before, error = result.stderr.splitlines()

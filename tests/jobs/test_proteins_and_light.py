@@ -1,5 +1,5 @@
-"""A statistician's job: from a raw file to the answer in a notebook, with pictures; proteins of cells and a tunnel of
-light."""
+"""A statistician's job: from a raw file to the answer in a notebook, with pictures; proteins of
+cells and a tunnel of light."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from notebook_runner import complaints, images, run_cells
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-TUNNEL, CELLS = SHARED / "light_tunnel" / "light_tunnel.csv.gz", SHARED / "sachs" / "sachs_14conditions.csv.gz"
+TUNNEL = SHARED / "light_tunnel" / "light_tunnel.csv.gz"
+CELLS = SHARED / "sachs" / "sachs_14conditions.csv.gz"
 PLOTS = (
     'model.plot("inclusion")',
     'model.plot("subsets")',
@@ -21,12 +22,16 @@ PLOTS = (
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not (TUNNEL.exists() and CELLS.exists()), reason="the data sets are not at hand"),
+    pytest.mark.skipif(
+        not (TUNNEL.exists() and CELLS.exists()), reason="the data sets are not at hand"
+    ),
 ]
 
 
 def shown_text(outputs: list[Any]) -> str:
-    return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs)
+    return "\n".join(
+        output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
+    )
 
 
 LIGHT = (
@@ -40,7 +45,7 @@ table = pd.read_csv({str(TUNNEL)!r})
     """
 wanted = ["reference", "t_ir_1_weak", "t_ir_2_weak", "t_vis_1_weak", "t_vis_2_weak", "t_vis_3_weak"]
 rows = table[table.environment.isin(wanted)].groupby("environment").sample(1000, random_state=0)
-features = ["red", "green", "blue", "pol_1", "pol_2", "vis_1", "vis_2", "vis_3", "ir_1", "ir_2", "current"]
+features = "red green blue pol_1 pol_2 vis_1 vis_2 vis_3 ir_1 ir_2 current".split()
 model = BIP().fit(rows[features], rows["ir_3"], environments=rows["environment"])
 """,
     "model.summary()",

@@ -1,4 +1,5 @@
-"""A machine learner's job: predict at a site that was never seen, in a Pipeline with GridSearchCV and polars."""
+"""A machine learner's job: predict at a site that was never seen, in a Pipeline with GridSearchCV
+and polars."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ UNSEEN = {"Riga": -1.5}
 
 
 def rows_of(sites: dict[str, float], n: int = 150) -> Any:
-    """dose and age act on the response alike everywhere; the marker follows the response, by a factor of the site."""
+    """dose and age act on the response alike everywhere; the marker follows the response, by a
+    factor of the site."""
     rng = np.random.default_rng(0)
     tables = []
     for number, (site, factor) in enumerate(sites.items()):
-        age, dose = rng.normal(50 + 4 * number, 8, n), rng.normal(2 + 0.5 * number, 1, n)
+        age = rng.normal(50 + 4 * number, 8, n)
+        dose = rng.normal(2 + 0.5 * number, 1, n)
         response = 3 * dose - 0.2 * age + rng.normal(size=n)
         marker = factor * response + rng.normal(size=n)
         noise = rng.normal(size=n)
@@ -57,9 +60,14 @@ FEATURES = ["age", "dose", "marker", "noise"]
 def test_environments_come_by_metadata_routing(table: Any) -> None:
     bip = BIP(random_state=0).set_fit_request(environments=True)
     pipeline = make_pipeline(StandardScaler(), bip).set_output(transform="polars")
-    settings = {"bip__select": ["predictive", "median"], "bip__predict_with": ["selected", "average"]}
+    settings = {
+        "bip__select": ["predictive", "median"],
+        "bip__predict_with": ["selected", "average"],
+    }
     search = GridSearchCV(pipeline, settings, cv=LeaveOneGroupOut())
-    X, y, site = table.select(FEATURES), table["response"], table["site"].to_numpy()
+    X = table.select(FEATURES)
+    y = table["response"]
+    site = table["site"].to_numpy()
     search.fit(X, y, environments=site, groups=site)
     best = search.best_estimator_[-1]
     assert best.selected_features_ == ("age", "dose")

@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels.active_set import Scoring, active_set, add_column, flip_scores, load, remove_column
+from invariance.kernels.active_set import (
+    Scoring,
+    active_set,
+    add_column,
+    flip_scores,
+    load,
+    remove_column,
+)
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_inclusion, block_terms, draw_index, normalised
 from invariance.moments import Moments
@@ -37,7 +44,8 @@ def test_flips_follow_any_history_of_additions_and_removals(data, history, knock
         data = with_knockout(len(history))
     p = data.n_features
     scoring = scoring_of(data)
-    state, included = room_for(scoring), np.zeros(p + 1, bool)
+    state = room_for(scoring)
+    included = np.zeros(p + 1, bool)
     assert load(scoring, state, included)
     for feature in (j % p for j in history):
         if included[feature]:
@@ -60,7 +68,8 @@ def test_collinear_columns_are_undecidable() -> None:
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
     scoring = LinearGaussian().bind(Moments.from_data(data)).scoring()
-    state, included = room_for(scoring), np.array([True, True, False, False, False])
+    state = room_for(scoring)
+    included = np.array([True, True, False, False, False])
     assert load(scoring, state, included)
     change = np.empty(5)
     flip_scores(scoring, state, change)
@@ -71,12 +80,16 @@ def test_collinear_columns_are_undecidable() -> None:
     assert not load(scoring, state, included)
     assert np.isnan(subset_log_ratio(scoring, np.array([0, 1, 3])))
     with_rows = scoring_of(data)
-    assert subset_log_ratio(with_rows, np.array([0, 1, 3])) == pytest.approx(log_ratio(data, included[:-1]), abs=1e-8)
+    assert subset_log_ratio(with_rows, np.array([0, 1, 3])) == pytest.approx(
+        log_ratio(data, included[:-1]), abs=1e-8
+    )
 
 
 def test_terms_weights_and_marginals_of_a_block() -> None:
     rng = np.random.default_rng(0)
-    odds, by_size, bits = rng.normal(size=4), rng.normal(size=5), all_masks(4)
+    odds = rng.normal(size=4)
+    by_size = rng.normal(size=5)
+    bits = all_masks(4)
     terms = np.empty(16)
     block_terms(odds, by_size, terms)
     np.testing.assert_allclose(terms, bits @ odds + by_size[bits.sum(axis=1)], atol=1e-14)
@@ -90,7 +103,8 @@ def test_terms_weights_and_marginals_of_a_block() -> None:
         if s != 3:
             assert draw_index(weights, edges[s] - 0.5 * weights[s]) == s
     assert draw_index(weights, 1.0) == 15
-    expected, shares = weights @ bits, np.empty(4)
+    expected = weights @ bits
+    shares = np.empty(4)
     block_inclusion(weights, 4, shares)
     np.testing.assert_allclose(shares, expected, atol=1e-14)
     assert not normalised(np.full(3, np.nan), np.empty(3))

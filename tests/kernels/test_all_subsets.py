@@ -1,4 +1,5 @@
-"""All subsets in one compiled call against plain NumPy: sums, leading subsets, those that may be compatible."""
+"""All subsets in one compiled call against plain NumPy: sums, leading subsets, those that may be
+compatible."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tolerance, UniformPrior
+from invariance import (
+    BetaBinomialPrior,
+    InclusionPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    Tolerance,
+    UniformPrior,
+)
 from invariance.inference import base, enumeration
 from invariance.inference.base import Target
 from invariance.inference.enumeration import DenseBlocks, Run, target_blocks
@@ -35,7 +43,8 @@ class Twin(NamedTuple):
 def twin(target: Target, free: np.ndarray) -> Twin:
     draws = all_masks(len(free))
     masks = target.masks(draws, free)
-    log_ratio, log_prior = target.model.log_ratio_many(masks), target.prior.log_prob(masks)
+    log_ratio = target.model.log_ratio_many(masks)
+    log_prior = target.prior.log_prob(masks)
     values = log_ratio + log_prior
     weights = np.exp(values - logsumexp(values))
     entropy = -float(weights @ np.log(np.where(weights > 0.0, weights, 1.0)))
@@ -44,8 +53,12 @@ def twin(target: Target, free: np.ndarray) -> Twin:
     return Twin(values, masks, float(logsumexp(values)), pairs, entropy, unknown)
 
 
-def walked(blocks: DenseBlocks, keep: int, least: np.ndarray = NO_GAIN) -> tuple[enumeration._Sums, list, Run]:
-    run, sums, picked = Run.over(blocks, keep, least, True), None, []
+def walked(
+    blocks: DenseBlocks, keep: int, least: np.ndarray = NO_GAIN
+) -> tuple[enumeration._Sums, list, Run]:
+    run = Run.over(blocks, keep, least, True)
+    sums = None
+    picked = []
     for task in range(blocks.n_tasks):
         part, found = blocks.part(task, run)
         sums = part if sums is None else sums.joined(part, keep)
@@ -61,7 +74,9 @@ CONSTANT = MultiEnvironmentData.from_arrays(
     CORRELATED.y,
     CORRELATED.environment_index,
 )
-GROUPED = MultiEnvironmentData.from_arrays(CORRELATED.X, CORRELATED.y, CORRELATED.environment_index, groups=GROUPS)
+GROUPED = MultiEnvironmentData.from_arrays(
+    CORRELATED.X, CORRELATED.y, CORRELATED.environment_index, groups=GROUPS
+)
 # x1, x4 and x6 are the same, so that subsets are equally probable.
 COPIES = MultiEnvironmentData.from_arrays(
     CORRELATED.X[:, [0, 1, 2, 3, 1, 5, 1]], CORRELATED.y, CORRELATED.environment_index
@@ -96,7 +111,9 @@ def test_sums_and_leading_subsets(monkeypatch: pytest.MonkeyPatch, case: str, lo
     np.testing.assert_allclose(run.whole, expected.log_posterior, **close)
     np.testing.assert_allclose(sums.log_total, expected.log_evidence, **close)
     np.testing.assert_allclose(sums.pairs / sums.total, expected.pairs, **close)
-    np.testing.assert_allclose(sums.log_total - sums.weighted / sums.total, expected.entropy, **close)
+    np.testing.assert_allclose(
+        sums.log_total - sums.weighted / sums.total, expected.entropy, **close
+    )
     masses = logsumexp(run.whole.reshape(blocks.n_blocks, -1), axis=1)
     np.testing.assert_allclose(run.log_masses, masses, **close)
     order = np.argsort(-run.whole, kind="stable")[:10]
@@ -104,7 +121,9 @@ def test_sums_and_leading_subsets(monkeypatch: pytest.MonkeyPatch, case: str, lo
     np.testing.assert_array_equal(sums.log_posterior, run.whole[order])
     np.testing.assert_allclose(sums.log_ratio, model.log_ratio_many(expected.masks[order]), **close)
     assert sums.n_undecidable == len(expected.undecidable)
-    smallest = np.sort(all_masks(blocks.n_features).sum(axis=1)[expected.undecidable])[: enumeration.EXAMPLES]
+    smallest = np.sort(all_masks(blocks.n_features).sum(axis=1)[expected.undecidable])[
+        : enumeration.EXAMPLES
+    ]
     np.testing.assert_array_equal(np.sort(sums.undecidable.sum(axis=1)), smallest)
 
 
@@ -130,12 +149,13 @@ def test_examples_of_undecidable_subsets_are_the_smallest(monkeypatch: pytest.Mo
 def test_subsets_that_may_be_compatible(
     monkeypatch: pytest.MonkeyPatch, case: str, smallest: float, tasks: int
 ) -> None:
-    """All of them, also where a call has no room for more: those of the twin with a gain of interest that the screen,
-    which keeps all compatible ones, lets pass."""
+    """All of them, also where a call has no room for more: those of the twin with a gain of
+    interest that the screen, which keeps all compatible ones, lets pass."""
     monkeypatch.setattr(subset_tree, "MOST_LOW", 2)
     monkeypatch.setattr(enumeration, "_FEWEST_TASKS", tasks)
     data, prior = CASES[case]
-    model, tolerance = LinearGaussian().bind(data), Tolerance(rho=0.3, tau=1.0)
+    model = LinearGaussian().bind(data)
+    tolerance = Tolerance(rho=0.3, tau=1.0)
     target = Target(model, prior.bind(model.feature_names, model.largest_size), tolerance)
     blocks = target_blocks(target, tolerance)
     assert isinstance(blocks, DenseBlocks)
@@ -143,7 +163,9 @@ def test_subsets_that_may_be_compatible(
     _, picked, _ = walked(blocks, 1, least)
     found = enumeration.Picked.joined(picked)
     masks = twin(target, blocks.walk.free).masks
-    gain, columns, log_prior = model.gain_many(masks), masks @ model.free_columns, target.prior.log_prob(masks)
+    gain = model.gain_many(masks)
+    columns = masks @ model.free_columns
+    log_prior = target.prior.log_prob(masks)
     places = found.draws @ (1 << np.arange(blocks.n_features))
     wanted = (log_prior > -np.inf) & (gain >= least[columns])
     screened = wanted & Limits.of(model, tolerance).allow(model.residuals(masks))
@@ -153,25 +175,34 @@ def test_subsets_that_may_be_compatible(
     np.testing.assert_allclose(found.gain, gain[places], rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(found.columns, columns[places])
     np.testing.assert_allclose(found.log_prior, log_prior[places], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.log_ratio, model.log_ratio_many(masks[places]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        found.log_ratio, model.log_ratio_many(masks[places]), rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("keep", [1, 2, 7, 40, 200])
 def test_of_equally_probable_subsets_the_first_lead(keep: int) -> None:
     values = np.random.default_rng(keep).integers(0, 9, 120).astype(float)
-    kept, ratios, positions, n = np.empty(keep), np.empty(keep), np.empty(keep, np.int64), 0
+    kept = np.empty(keep)
+    ratios = np.empty(keep)
+    positions = np.empty(keep, np.int64)
+    n = 0
     for position, value in enumerate(values):
         if n < keep or value > kept[0]:
             n = lead(kept, ratios, positions, n, value, -value, position)
     assert n == min(keep, len(values))
-    np.testing.assert_array_equal(np.sort(positions[:n]), np.sort(np.argsort(-values, kind="stable")[:n]))
+    np.testing.assert_array_equal(
+        np.sort(positions[:n]), np.sort(np.argsort(-values, kind="stable")[:n])
+    )
     np.testing.assert_array_equal(kept[:n], values[positions[:n]])
     np.testing.assert_array_equal(ratios[:n], -kept[:n])
 
 
 def test_no_subset_need_lead() -> None:
     model = LinearGaussian().bind(CORRELATED)
-    blocks = target_blocks(Target(model, UniformPrior().bind(model.feature_names, model.largest_size)))
+    blocks = target_blocks(
+        Target(model, UniformPrior().bind(model.feature_names, model.largest_size))
+    )
     sums, _ = blocks.part(0, Run.over(blocks, 0))
     assert len(sums.positions) == 0
     assert sums.log_total > -np.inf
@@ -179,7 +210,8 @@ def test_no_subset_need_lead() -> None:
 
 @pytest.mark.parametrize("b", [0, 1, 2, 5])
 def test_weights_are_folded(b: int) -> None:
-    weights, pairs = np.random.default_rng(b).random(1 << b), np.zeros((b, b))
+    weights = np.random.default_rng(b).random(1 << b)
+    pairs = np.zeros((b, b))
     held = all_masks(b)
     expected = (held * weights[:, None]).T @ held
     fold_pairs(weights.copy(), b, pairs)

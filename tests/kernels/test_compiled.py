@@ -17,7 +17,9 @@ import pytest
 from invariance.exceptions import InvarianceWarning
 from invariance.kernels import compiled
 
-HELPER = "from invariance.kernels.compiled import kernel\n\n\n@kernel\ndef twice(x):\n    return 2 * x\n"
+HELPER = (
+    "from invariance.kernels.compiled import kernel\n\n\n@kernel\ndef twice(x):\n    return 2 * x\n"
+)
 MAIN = (
     HELPER.replace("twice", "shifted")
     .replace("2 * x", "twice(x) + 1")
@@ -27,7 +29,8 @@ MAIN = (
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two files of kernels, one of which calls the other; code is kept in a folder of this test alone."""
+    """Two files of kernels, one of which calls the other; code is kept in a folder of this test
+    alone."""
     folder = tmp_path / "toy"
     folder.mkdir()
     for name, text in (("__init__", ""), ("helper", HELPER), ("main", MAIN)):
@@ -92,8 +95,10 @@ def test_damaged_code_is_compiled_again(package: Path, keep: int) -> None:
 
 
 def test_folders_in_turn(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that is named; a package that cannot be written to is read; then the home; one warning without any."""
-    blocked, named = tmp_path / "blocked", tmp_path / "named"
+    """The one that is named; a package that cannot be written to is read; then the home; one
+    warning without any."""
+    blocked = tmp_path / "blocked"
+    named = tmp_path / "named"
     blocked.write_text("a file, where nobody can make a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(named))
@@ -113,7 +118,9 @@ def test_folders_in_turn(package: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert list((tmp_path / "home").rglob("*.nbc"))
 
 
-def test_no_folder_is_made_for_users_without_a_home(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_folder_is_made_for_users_without_a_home(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", str)
     assert compiled._folders() == [package / "__pycache__"]
@@ -126,7 +133,8 @@ def check_both(order: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("processes", "rounds"), [(2, 2), (8, 1), *(pytest.param(n, 20, marks=pytest.mark.slow) for n in (2, 8))]
+    ("processes", "rounds"),
+    [(2, 2), (8, 1), *(pytest.param(n, 20, marks=pytest.mark.slow) for n in (2, 8))],
 )
 def test_processes_that_start_at_once(package: Path, processes: int, rounds: int) -> None:
     """Each compiles for two types in another order, or reads what others have compiled."""

@@ -1,4 +1,5 @@
-"""Environments compared by one slope on each feature's component: the kernels beside plain NumPy."""
+"""Environments compared by one slope on each feature's component: the kernels beside plain
+NumPy."""
 
 from __future__ import annotations
 
@@ -33,17 +34,21 @@ class Twin:
 
     def __init__(self, model: AdditiveModel, mask: NDArray) -> None:
         data = model.data
-        n, y = data.n_rows, data.y
+        n = data.n_rows
+        y = data.y
         columns = data.X[:, data.features.expand(mask)]
         hat = projection(np.column_stack([np.ones(n), columns]))
         beta = np.linalg.lstsq(np.column_stack([np.ones(n), columns]), y, rcond=None)[0][1:]
         owners = np.repeat(np.flatnonzero(mask), data.features.widths[mask])
         components = [columns[:, owners == j] @ beta[owners == j] for j in np.flatnonzero(mask)]
         pooled = float(y @ (np.eye(n) - hat) @ y)
-        self.log_ratio, self.freedom = -0.5 * n * np.log(pooled / n), []
+        self.log_ratio = -0.5 * n * np.log(pooled / n)
+        self.freedom = []
         for e in range(data.n_environments):
             rows = data.rows(e)
-            local = projection(np.column_stack([np.ones(len(rows)), *(part[rows] for part in components)]))
+            local = projection(
+                np.column_stack([np.ones(len(rows)), *(part[rows] for part in components)])
+            )
             left = np.eye(len(rows)) - local
             self.log_ratio += 0.5 * len(rows) * np.log(y[rows] @ left @ y[rows] / len(rows))
             self.freedom.append(np.trace(left @ (np.eye(n) - hat)[np.ix_(rows, rows)]))
@@ -54,7 +59,9 @@ def test_log_ratios_and_degrees_of_freedom(knots: int) -> None:
     model = bound(knots=knots)
     masks = all_masks(4)
     twins = [Twin(model, mask) for mask in masks]
-    np.testing.assert_allclose(model.log_ratio_many(masks), [twin.log_ratio for twin in twins], atol=1e-8)
+    np.testing.assert_allclose(
+        model.log_ratio_many(masks), [twin.log_ratio for twin in twins], atol=1e-8
+    )
     freedom = model.residuals(masks).freedom
     np.testing.assert_allclose(freedom[:, :-1], [twin.freedom for twin in twins], atol=1e-8)
     widths = masks.astype(int) @ model.features.widths

@@ -1,4 +1,5 @@
-"""Large subsets: factored in tiles, against plain NumPy and against sweeping them column by column."""
+"""Large subsets: factored in tiles, against plain NumPy and against sweeping them column by
+column."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def correlated(p: int, counts: tuple[int, ...], seed: int = 0) -> MultiEnvironme
     rng = np.random.default_rng(seed)
     environment = np.repeat(np.arange(len(counts)), counts)
     factors = rng.normal(size=(len(environment), 5)) @ rng.normal(size=(5, p))
-    X = factors + rng.normal(size=factors.shape) * rng.uniform(0.5, 2.0, (len(counts), p))[environment]
+    X = (
+        factors
+        + rng.normal(size=factors.shape) * rng.uniform(0.5, 2.0, (len(counts), p))[environment]
+    )
     X += rng.normal(size=(len(counts), p))[environment]
     y = X[:, :4].sum(axis=1) + rng.normal(size=len(X))
     return MultiEnvironmentData.from_arrays(X, y, environment)
@@ -80,7 +84,9 @@ def test_subsets_of_all_sizes_one_after_another() -> None:
 @pytest.mark.parametrize("place", [3, 8, 61, 70])
 @pytest.mark.parametrize("e", [0, 1])
 def test_a_small_pivot_is_found_wherever_it_stands(place: int, e: int) -> None:
-    X, rows, members = DATA.X.copy(), DATA.rows(e), np.arange(71)
+    X = DATA.X.copy()
+    rows = DATA.rows(e)
+    members = np.arange(71)
     X[rows, place] = X[rows, :3].sum(axis=1)
     scoring = LinearGaussian().bind(with_columns(X)).scoring()
     assert not decided(scoring, members)
@@ -90,7 +96,8 @@ def test_a_small_pivot_is_found_wherever_it_stands(place: int, e: int) -> None:
 def test_a_pivot_near_the_tolerance_is_left_to_sweeps() -> None:
     X = DATA.X[:, :LARGE].copy()
     X[:, -1] = X[:, :3].sum(axis=1) + 0.01 * np.random.default_rng(0).normal(size=len(X))
-    scoring, columns = LinearGaussian().bind(with_columns(X)).scoring(), np.arange(LARGE + 1)
+    scoring = LinearGaussian().bind(with_columns(X)).scoring()
+    columns = np.arange(LARGE + 1)
     scaled = scoring.scatter * scoring.inverse_scale[:, :, None] * scoring.inverse_scale[:, None, :]
     least = min(np.diag(np.linalg.cholesky(group)).min() ** 2 for group in scaled)
     for share, expected in ((2.1, True), (1.9, False), (1.1, False)):
@@ -100,13 +107,17 @@ def test_a_pivot_near_the_tolerance_is_left_to_sweeps() -> None:
 def test_a_column_that_is_constant_in_one_environment() -> None:
     X = DATA.X.copy()
     X[np.ix_(DATA.rows(0), [7, 90])] = 2.5
-    scoring, members = LinearGaussian().bind(with_columns(X)).scoring(), np.union1d(subset(80, 0), [7, 90])
-    shares, ranks = np.empty((1, 3)), np.empty((1, 3), np.int64)
+    scoring = LinearGaussian().bind(with_columns(X)).scoring()
+    members = np.union1d(subset(80, 0), [7, 90])
+    shares = np.empty((1, 3))
+    ranks = np.empty((1, 3), np.int64)
     subset_fits(scoring, np.array([0, len(members)]), members, shares, ranks)
     assert decided(scoring, members)
     assert scored(scoring, members)[0] == pytest.approx(plain_log_ratio(scoring, members), abs=1e-8)
     assert ranks.tolist() == [[len(members) - 2, len(members), len(members)]]
-    assert scoring.offset + scoring.weights @ np.log(shares[0]) == pytest.approx(plain_log_ratio(scoring, members))
+    assert scoring.offset + scoring.weights @ np.log(shares[0]) == pytest.approx(
+        plain_log_ratio(scoring, members)
+    )
 
 
 def test_collinear_members_are_decided_by_rows_or_cost_a_penalty() -> None:
@@ -115,7 +126,8 @@ def test_collinear_members_are_decided_by_rows_or_cost_a_penalty() -> None:
     data = with_columns(X)
     mask = np.isin(np.arange(DATA.n_features), [*subset(100, 1), 10, 20, 50])
     without = mask & (np.arange(len(mask)) != 50)
-    rows, moments = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
+    rows = LinearGaussian().bind(data)
+    moments = LinearGaussian().bind(Moments.from_data(data))
     rest = rows.log_ratio_many(without)[0]
     assert not decided(rows.scoring(), np.flatnonzero(mask))
     assert rows.log_ratio_many(mask)[0] == pytest.approx(rest, abs=1e-6)
@@ -126,18 +138,29 @@ def test_collinear_members_are_decided_by_rows_or_cost_a_penalty() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "bind", "copied_from"),
-    [((150, 150, 150, 150, 160), LinearGaussian().bind, 0), ((150, 160), GaussianOnDemand, 1 << 40)],
+    [
+        ((150, 150, 150, 150, 160), LinearGaussian().bind, 0),
+        ((150, 160), GaussianOnDemand, 1 << 40),
+    ],
     ids=["side by side", "on demand"],
 )
-def test_draws_with_forced_features(counts, bind, copied_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_with_forced_features(
+    counts, bind, copied_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mean_field, "_OUTGROWS_CACHES", copied_from)
     data = correlated(160, counts, len(counts))
     names = data.feature_names
-    prior = InclusionPrior({name: 1.0 if 5 <= j < 25 else 0.3 for j, name in enumerate(names)}, max_size=130)
+    prior = InclusionPrior(
+        {name: 1.0 if 5 <= j < 25 else 0.3 for j, name in enumerate(names)}, max_size=130
+    )
     space = FreeSpace(Target(bind(data), prior.bind(names, 140)))
     draws = np.random.default_rng(0).random((4, len(space.target.prior.free))) < 0.45
     scoring = LinearGaussian().bind(data).scoring()
-    expected = [plain_log_ratio(scoring, np.flatnonzero(mask)) for mask in space.target.masks(draws)]
+    expected = [
+        plain_log_ratio(scoring, np.flatnonzero(mask)) for mask in space.target.masks(draws)
+    ]
     assert draws.sum(axis=1).min() >= LARGE
     for searching in (True, False):
-        np.testing.assert_allclose(space.log_ratios(draws, space.scorer(64, searching)), expected, atol=1e-8)
+        np.testing.assert_allclose(
+            space.log_ratios(draws, space.scorer(64, searching)), expected, atol=1e-8
+        )

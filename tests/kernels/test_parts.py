@@ -51,9 +51,16 @@ def test_functions_of_numba_that_became_parts_serve_others() -> None:
 
 
 def test_changes_by_flips_are_those_of_the_chains() -> None:
-    for included in ([False] * 5, [True, False, True, False, False], [False, True, True, True, False]):
-        state, expected = active_set(4, 5, 5), np.empty(5)
+    for included in (
+        [False] * 5,
+        [True, False, True, False, False],
+        [False, True, True, True, False],
+    ):
+        state = active_set(4, 5, 5)
+        expected = np.empty(5)
         assert load(SCORING, state, np.array(included))
         assert flip_scores(SCORING, state, expected)
-        np.testing.assert_allclose(flip_changes(SCORING, state, np.array(included)), expected, rtol=1e-11)
+        np.testing.assert_allclose(
+            flip_changes(SCORING, state, np.array(included)), expected, rtol=1e-11
+        )
         assert np.isnan(expected[SCORING.outcome])

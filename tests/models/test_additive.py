@@ -1,4 +1,5 @@
-"""The additive model: environments compared by shape, its corners, and how often it rejects the truth."""
+"""The additive model: environments compared by shape, its corners, and how often it rejects the
+truth."""
 
 from __future__ import annotations
 
@@ -15,10 +16,15 @@ from invariance.models.registry import with_family_columns
 from twins import all_masks
 
 
-def rows(rng: np.random.Generator, n: int = 60, p: int = 3, n_environments: int = 3) -> tuple[NDArray, NDArray]:
+def rows(
+    rng: np.random.Generator, n: int = 60, p: int = 3, n_environments: int = 3
+) -> tuple[NDArray, NDArray]:
     """Features with means and spreads of their own in each environment, and whose they are."""
     environment = np.repeat(range(n_environments), n)
-    X = rng.normal(size=(len(environment), p)) * rng.uniform(0.7, 1.5, size=(n_environments, p))[environment]
+    X = (
+        rng.normal(size=(len(environment), p))
+        * rng.uniform(0.7, 1.5, size=(n_environments, p))[environment]
+    )
     return X + rng.normal(size=(n_environments, p))[environment], environment
 
 
@@ -52,7 +58,9 @@ def test_features_that_are_constant_or_dependent_somewhere() -> None:
 
 def by_hand(model: AdditiveModel, mask: NDArray) -> float:
     """log Λ with a component for each feature that varies in the environment, by NumPy alone"""
-    X, y, place = model.data.X, model.data.y, model.data.environment_index
+    X = model.data.X
+    y = model.data.y
+    place = model.data.environment_index
     starts = model.features.starts
     parts = [X[:, a:b] - X[:, a:b].mean(axis=0) for a, b in pairwise(starts)]
     chosen = [part for part, flag in zip(parts, mask, strict=True) if flag]
@@ -67,27 +75,42 @@ def by_hand(model: AdditiveModel, mask: NDArray) -> float:
     components = [part @ slopes[a:b] for part, (a, b) in zip(chosen, pairwise(ends), strict=True)]
     total = -0.5 * len(y) * np.log(variance)
     for e in range(place.max() + 1):
-        varying = [c for part, c in zip(chosen, components, strict=True) if np.ptp(part[place == e], axis=0).any()]
+        varying = [
+            c
+            for part, c in zip(chosen, components, strict=True)
+            if np.ptp(part[place == e], axis=0).any()
+        ]
         total += 0.5 * (place == e).sum() * np.log(left(varying, place == e)[0])
     return total
 
 
 @pytest.mark.parametrize("setting", [False, True], ids=["in one environment", "in all"])
 def test_a_feature_that_an_environment_holds_constant_is_no_regressor_there(setting: bool) -> None:
-    rng, place = np.random.default_rng(3), np.repeat(range(4), 60)
+    rng = np.random.default_rng(3)
+    place = np.repeat(range(4), 60)
     x = rng.normal(size=240) + np.array([-2.0, 0.0, 1.0, 2.0])[place]
     w, noise = rng.normal(size=(2, 240))
-    held = np.array([0.3, 0.7, 0.7, 1.1])[place] if setting else np.where(place == 0, 1.0, rng.normal(size=240))
+    held = (
+        np.array([0.3, 0.7, 0.7, 1.1])[place]
+        if setting
+        else np.where(place == 0, 1.0, rng.normal(size=240))
+    )
     y = x**2 + 3.0 * held * setting + 0.5 * noise
-    model, masks = bound(np.column_stack([x, w, held]), y, place), all_masks(3)
+    model = bound(np.column_stack([x, w, held]), y, place)
+    masks = all_masks(3)
     expected = [by_hand(model, mask) for mask in masks]
     np.testing.assert_allclose(model.log_ratio_many(masks), expected, atol=1e-6)
     np.testing.assert_allclose(model.rescore(masks), expected, atol=1e-6)
-    fit, both = model.fit(["x0", "x2"]), np.array([True, False, True])
+    fit = model.fit(["x0", "x2"])
+    both = np.array([True, False, True])
     assert np.isnan(fit.local_coefficients[0, 5:]).all()
     assert np.isfinite(fit.local_coefficients[:, :5]).all()
     rows = model.data.rows(0)
-    missed = y[rows] - fit.local_intercepts[0] - model.data.X[rows][:, :5] @ fit.local_coefficients[0, :5]
+    missed = (
+        y[rows]
+        - fit.local_intercepts[0]
+        - model.data.X[rows][:, :5] @ fit.local_coefficients[0, :5]
+    )
     assert abs(missed.mean()) < 1e-9
     linear, there = model.compared_by(both)
     np.testing.assert_allclose(linear.log_ratio(there), model.log_ratio(both), atol=1e-6)
@@ -97,7 +120,10 @@ def test_a_feature_that_an_environment_holds_constant_is_no_regressor_there(sett
 def test_curves_of_more_columns_than_rows_are_outside_the_support() -> None:
     rng = np.random.default_rng(7)
     small = bound(rng.normal(size=(16, 4)), rng.normal(size=16), np.resize([0, 1], 16), knots=6)
-    assert "16 rows of all rows together are too few" in small.outside_support(np.ones((1, 4), bool))[0]
+    assert (
+        "16 rows of all rows together are too few"
+        in small.outside_support(np.ones((1, 4), bool))[0]
+    )
 
 
 def test_columns_are_made_once() -> None:
@@ -118,8 +144,10 @@ EXAMPLE = make_example()
 def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
     model = BIP("additive").fit(EXAMPLE).decision_.findings.target.model
     mask = np.isin(model.feature_names, ["age", "exercise"])
-    fit, errors = model.fit(mask), model.standard_errors(mask)
-    widths, curves = model.features.widths[mask], model._pooled(mask)[1]
+    fit = model.fit(mask)
+    errors = model.standard_errors(mask)
+    widths = model.features.widths[mask]
+    curves = model._pooled(mask)[1]
     for e in range(EXAMPLE.n_environments):
         rows = model.data.rows(e)
         design = np.column_stack([np.ones(len(rows)), curves[rows]])
@@ -128,7 +156,9 @@ def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
         known = np.sqrt(rss / freedom * np.diag(np.linalg.inv(design.T @ design)))
         assert errors.freedom[e] == freedom
         pooled = np.abs(fit.coefficients)
-        np.testing.assert_allclose(errors.values[e], np.repeat(known[1:], widths) * pooled, rtol=1e-6)
+        np.testing.assert_allclose(
+            errors.values[e], np.repeat(known[1:], widths) * pooled, rtol=1e-6
+        )
         expected = np.repeat(slopes[1:], widths) * fit.coefficients
         np.testing.assert_allclose(fit.local_coefficients[e], expected, rtol=1e-6)
     columns = model.linear.standard_errors(mask)

@@ -67,16 +67,22 @@ def test_two_values_are_fitted_by_logistic_regression() -> None:
     assert reason == "y has two values: False and True; family='linear_gaussian' overrides"
     assert f"model logistic ({reason})" in " ".join(str(auto.summary()).split())
     assert stated.posterior_.model_reason == ""
-    kept = pickle.loads(pickle.dumps(auto)).posterior_, Posterior.from_json(auto.posterior_.to_json())
+    kept = (
+        pickle.loads(pickle.dumps(auto)).posterior_,
+        Posterior.from_json(auto.posterior_.to_json()),
+    )
     for posterior in (auto.posterior_, auto.predictive_, *kept):
         assert (posterior.model, posterior.model_reason) == ("logistic", reason)
-    assert BIP("linear_gaussian").fit(X, DIED, environments=SITE).posterior_.model == "linear Gaussian"
+    assert (
+        BIP("linear_gaussian").fit(X, DIED, environments=SITE).posterior_.model == "linear Gaussian"
+    )
 
 
 def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
     """In the two environments that are left, the counts are 0 and 1 only."""
     data = data_of(np.where(SITE == "c", RNG.poisson(1.0, size=N), DIED))
-    part, kept = data.choosing(["a", "b"]), resolve_family(ByOutcome(), data)
+    part = data.choosing(["a", "b"])
+    kept = resolve_family(ByOutcome(), data)
     assert kept.name == family_of(part).name == "negative_binomial"
     assert kept.bind(part).name == "negative binomial"
     assert BIP().fit(data)._fit_settings.family == kept
@@ -101,7 +107,9 @@ class Stranger:
     bind = None
 
 
-@pytest.mark.parametrize("family", ["linear_gaussian", "bayesian_linear_gaussian", "logistic", Stranger()])
+@pytest.mark.parametrize(
+    "family", ["linear_gaussian", "bayesian_linear_gaussian", "logistic", Stranger()]
+)
 def test_models_that_would_ignore_events_refuse_them(family: Any) -> None:
     with pytest.raises(SettingError, match="does not know of the event 'event'"):
         BIP(family).fit(data_of(YEARS, event=DIED))

@@ -1,4 +1,5 @@
-"""Free baselines: linear Gaussian models beside those with a column for each environment, and plain refits."""
+"""Free baselines: linear Gaussian models beside those with a column for each environment, and plain
+refits."""
 
 from __future__ import annotations
 
@@ -40,13 +41,20 @@ MASKS = all_masks(4)
 STRICT = Tolerance.strict()
 
 
-def sites(seed: int = 0, counts: tuple[int, ...] = (30, 41, 25, 36), baselines: float = 3.0) -> MultiEnvironmentData:
-    """y = x0 − x1/2 + a baseline of the site + noise; x2 follows y, with a slope of its own in each; x3 is nothing, and
-    constant in one site."""
+def sites(
+    seed: int = 0, counts: tuple[int, ...] = (30, 41, 25, 36), baselines: float = 3.0
+) -> MultiEnvironmentData:
+    """y = x0 − x1/2 + a baseline of the site + noise; x2 follows y, with a slope of its own in
+    each; x3 is nothing, and constant in one site."""
     rng = np.random.default_rng(seed)
     place = np.repeat(range(len(counts)), counts)
     X = rng.normal(size=(len(place), 4)) + rng.normal(size=(len(counts), 4))[place]
-    y = X[:, 0] - 0.5 * X[:, 1] + baselines * rng.normal(size=len(counts))[place] + rng.normal(size=len(place))
+    y = (
+        X[:, 0]
+        - 0.5 * X[:, 1]
+        + baselines * rng.normal(size=len(counts))[place]
+        + rng.normal(size=len(place))
+    )
     X[:, 2] = rng.uniform(-2.0, 2.0, len(counts))[place] * y + rng.normal(size=len(place))
     X[place == 1, 3] = 0.5
     return MultiEnvironmentData.from_arrays(X, y, place)
@@ -69,7 +77,9 @@ def with_all_dummies(masks: np.ndarray, data: MultiEnvironmentData) -> np.ndarra
 def fits(X: np.ndarray, y: np.ndarray, place: np.ndarray) -> tuple[float, int]:
     """Residual sum of squares and rank of a fit with an intercept for each place"""
     design = np.column_stack([X, place[:, None] == np.unique(place)])
-    return float(np.sum((y - design @ np.linalg.lstsq(design, y)[0]) ** 2)), int(np.linalg.matrix_rank(design))
+    return float(np.sum((y - design @ np.linalg.lstsq(design, y)[0]) ** 2)), int(
+        np.linalg.matrix_rank(design)
+    )
 
 
 DATA = sites()
@@ -78,20 +88,29 @@ OWN = {level: LinearGaussian().bind(DATA).at_level(level) for level in LEVELS}
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_free_baseline_is_a_column_for_each_environment(level: Level) -> None:
-    """log Λ and its degrees of freedom are those of the full level with these columns in every subset."""
+    """log Λ and its degrees of freedom are those of the full level with these columns in every
+    subset."""
     invariance = "distribution" if level is Level.effects else "mean"
-    wide, model = LinearGaussian(invariance=invariance).bind(with_dummies(DATA)), OWN[level]
+    wide = LinearGaussian(invariance=invariance).bind(with_dummies(DATA))
+    model = OWN[level]
     masks = with_all_dummies(MASKS, DATA)
     assert_allclose(model.log_ratio_many(MASKS), wide.log_ratio_many(masks), atol=1e-8)
-    assert_allclose(model.gain_many(MASKS), wide.gain_many(masks) - wide.gain_many(masks[:1]), atol=1e-8)
+    assert_allclose(
+        model.gain_many(MASKS), wide.gain_many(masks) - wide.gain_many(masks[:1]), atol=1e-8
+    )
     assert (model.log_ratio_many(MASKS) <= 0.0).all()
     assert_allclose(model.null_many(MASKS).degrees, wide.null_many(masks).degrees)
     assert_allclose(model.null_many(MASKS).expected, wide.null_many(masks).expected, rtol=1e-6)
-    assert_allclose(model.invariance_test(MASKS, STRICT).mean, wide.invariance_test(masks, STRICT).mean, atol=1e-8)
+    assert_allclose(
+        model.invariance_test(MASKS, STRICT).mean,
+        wide.invariance_test(masks, STRICT).mean,
+        atol=1e-8,
+    )
 
 
 def test_tests_are_those_of_refits() -> None:
-    test, place = OWN[Level.effects].invariance_test(MASKS, Tolerance(0.0, 0.0, 1e-300, 1e-300)), DATA.environment_index
+    test = OWN[Level.effects].invariance_test(MASKS, Tolerance(0.0, 0.0, 1e-300, 1e-300))
+    place = DATA.environment_index
     for mask, mean, each in zip(MASKS, test.mean, test.each, strict=True):
         X = DATA.X[:, mask]
         pooled, rank = fits(X, DATA.y, place)
@@ -99,7 +118,11 @@ def test_tests_are_those_of_refits() -> None:
         left = DATA.n_rows - sum(ranks for _, ranks in own)
         noise = sum(values for values, _ in own) / left
         degrees = sum(ranks for _, ranks in own) - rank
-        expected = f.sf((pooled - noise * left) / max(degrees, 1) / noise, max(degrees, 1), left) if degrees else 1.0
+        expected = (
+            f.sf((pooled - noise * left) / max(degrees, 1) / noise, max(degrees, 1), left)
+            if degrees
+            else 1.0
+        )
         assert mean == pytest.approx(expected, abs=1e-9)
         smallest = 1.0
         for e in range(4):
@@ -115,8 +138,13 @@ def test_tests_are_those_of_refits() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_environments_are_moved_by_does_not_count(level: Level) -> None:
     """Neither of the outcome nor of a feature."""
-    rng, place = np.random.default_rng(1), DATA.environment_index
-    moved = replace(DATA, X=DATA.X + 5.0 * rng.normal(size=(4, 4))[place], y=DATA.y + 5.0 * rng.normal(size=4)[place])
+    rng = np.random.default_rng(1)
+    place = DATA.environment_index
+    moved = replace(
+        DATA,
+        X=DATA.X + 5.0 * rng.normal(size=(4, 4))[place],
+        y=DATA.y + 5.0 * rng.normal(size=4)[place],
+    )
     other = LinearGaussian().bind(moved).at_level(level)
     assert_allclose(other.log_ratio_many(MASKS), OWN[level].log_ratio_many(MASKS), atol=1e-8)
     assert_allclose(other.gain_many(MASKS), OWN[level].gain_many(MASKS), atol=1e-8)
@@ -127,7 +155,9 @@ def test_the_empty_set_is_tested_by_the_noise_alone() -> None:
     assert (effects.mean[0], effects.each[0]) == (1.0, 1.0)
     assert effects.spread[0] < 1.0
     assert free.joint[0] == 1.0
-    assert OWN[Level.effects_noise_free].log_ratio_many(MASKS[:1])[0] == pytest.approx(0.0, abs=1e-9)
+    assert OWN[Level.effects_noise_free].log_ratio_many(MASKS[:1])[0] == pytest.approx(
+        0.0, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -136,21 +166,29 @@ def test_moments_say_the_same_as_rows(level: Level) -> None:
     assert_allclose(other.log_ratio_many(MASKS), OWN[level].log_ratio_many(MASKS), atol=1e-9)
     mask = MASKS[3]
     assert_allclose(other.fit(mask).coefficients, OWN[level].fit(mask).coefficients, rtol=1e-9)
-    assert_allclose(other.standard_errors(mask).values, OWN[level].standard_errors(mask).values, rtol=1e-7)
+    assert_allclose(
+        other.standard_errors(mask).values, OWN[level].standard_errors(mask).values, rtol=1e-7
+    )
 
 
 def test_coefficients_and_errors_are_those_with_environment_intercepts() -> None:
     import statsmodels.api as sm
 
-    mask, model = MASKS[3], OWN[Level.effects]
-    design = np.column_stack([DATA.X[:, mask], DATA.environment_index[:, None] == np.arange(4)]).astype(float)
+    mask = MASKS[3]
+    model = OWN[Level.effects]
+    design = np.column_stack(
+        [DATA.X[:, mask], DATA.environment_index[:, None] == np.arange(4)]
+    ).astype(float)
     expected = sm.OLS(DATA.y, design).fit()
-    fit, errors = model.fit(mask), model.standard_errors(mask)
+    fit = model.fit(mask)
+    errors = model.standard_errors(mask)
     assert_allclose(fit.coefficients, expected.params[:2], rtol=1e-9)
     assert_allclose(errors.values[-1], expected.bse[:2], rtol=1e-9)
     assert errors.freedom[-1] == expected.df_resid
     assert fit.intercept == pytest.approx(float(DATA.counts @ expected.params[2:]) / DATA.n_rows)
-    assert_allclose(fit.local_coefficients, LinearGaussian().bind(DATA).fit(mask).local_coefficients)
+    assert_allclose(
+        fit.local_coefficients, LinearGaussian().bind(DATA).fit(mask).local_coefficients
+    )
 
 
 def test_what_is_constant_in_every_environment_has_no_effect_to_compare() -> None:
@@ -165,14 +203,17 @@ def test_what_is_constant_in_every_environment_has_no_effect_to_compare() -> Non
 
 
 def test_a_walk_over_all_subsets_finds_the_compatible_ones() -> None:
-    """As tests of one subset after the other do, also with thousands of subsets, which a screen rejects."""
-    rng, place = np.random.default_rng(5), np.repeat(np.arange(5), 60)
+    """As tests of one subset after the other do, also with thousands of subsets, which a screen
+    rejects."""
+    rng = np.random.default_rng(5)
+    place = np.repeat(np.arange(5), 60)
     X = rng.normal(size=(300, 9))
     y = X[:, 0] - X[:, 1] + 3.0 * rng.normal(size=5)[place] + rng.normal(size=300)
     X[:, 2] += y * rng.uniform(-1.0, 1.0, 5)[place]
     with pytest.warns(NotInvariantWarning):
         model = BIP().fit(X, y, environments=place)
-    judge, masks = model.decision_.findings.judge, all_masks(9)
+    judge = model.decision_.findings.judge
+    masks = all_masks(9)
     assert judge.model.level is Level.effects
     compatible = masks[judge.model.compatible(masks, Tolerance())]
     score = model.decision_.findings.score
@@ -184,15 +225,20 @@ def test_a_walk_over_all_subsets_finds_the_compatible_ones() -> None:
 
 def test_a_search_finds_what_all_subsets_hold() -> None:
     with pytest.warns(NotInvariantWarning):
-        exact, searched = (BIP(engine=engine, random_state=0).fit(DATA) for engine in ("exact", "tempering"))
+        exact, searched = (
+            BIP(engine=engine, random_state=0).fit(DATA) for engine in ("exact", "tempering")
+        )
     assert exact.decision_.level == searched.decision_.level == Level.effects
     assert exact.selected_features_ == searched.selected_features_ == ("x0", "x1")
 
 
 def test_permutations_within_environments() -> None:
-    """Residuals that are permuted over all rows are centred in each environment again, as refits do."""
-    rng, place = np.random.default_rng(3), np.repeat([2, 0, 1, 3], [12, 9, 14, 11])
-    X, y = rng.normal(size=(46, 2)), rng.standard_t(3, size=46)
+    """Residuals that are permuted over all rows are centred in each environment again, as refits
+    do."""
+    rng = np.random.default_rng(3)
+    place = np.repeat([2, 0, 1, 3], [12, 9, 14, 11])
+    X = rng.normal(size=(46, 2))
+    y = rng.standard_t(3, size=46)
     for values in (X, y):
         for e in range(4):
             values[place == e] -= values[place == e].mean(axis=0)
@@ -204,7 +250,11 @@ def test_permutations_within_environments() -> None:
         permuted = fitted[order] + (y - fitted)[order][rows]
         pooled, rank = fits(X[order], permuted, place[order])
         own = [
-            fits(X[order][place[order] == e], permuted[place[order] == e], place[order][place[order] == e])
+            fits(
+                X[order][place[order] == e],
+                permuted[place[order] == e],
+                place[order][place[order] == e],
+            )
             for e in range(4)
         ]
         left = 46 - sum(ranks for _, ranks in own)
@@ -264,7 +314,8 @@ def test_a_lower_level_is_not_enumerated_for_minutes(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 def test_a_lower_level_is_not_searched_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches of level effects take as long as those of the full one, searches with free noise longer."""
+    """Searches of level effects take as long as those of the full one, searches with free noise
+    longer."""
     monkeypatch.setattr(pipeline, "_LONGEST_SEARCH", 0.0)
     for spread, level in ((0.0, Level.effects), (1.0, NO_LEVEL)):
         decision = BIP(engine="tempering", random_state=0).fit(own_noise(spread)).decision_
@@ -283,7 +334,9 @@ def test_fits_with_noise_of_their_own_take_longer_than_others() -> None:
     assert free > 20.0 * full
 
 
-@pytest.mark.parametrize(("spread", "level"), [(0.0, Level.effects), (1.0, Level.effects_noise_free)])
+@pytest.mark.parametrize(
+    ("spread", "level"), [(0.0, Level.effects), (1.0, Level.effects_noise_free)]
+)
 def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) -> None:
     data = own_noise(spread)
     slope = BIP(baseline="shared")
@@ -291,7 +344,11 @@ def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) ->
         model = BIP().fit(data)
     assert model.decision_.level == level
     assert model.selected_features_ == ("x0", "x1")
-    assert (model.invariant_, model.decision_.heterogeneity.same, model.decision_.baseline.same) == (False, True, False)
+    assert (
+        model.invariant_,
+        model.decision_.heterogeneity.same,
+        model.decision_.baseline.same,
+    ) == (False, True, False)
     with pytest.warns(NotInvariantWarning):
         slope.fit(data)
     assert slope.decision_.level == "none"
@@ -301,8 +358,10 @@ def test_the_strongest_level_that_holds_is_taken(spread: float, level: Level) ->
 
 def test_a_level_at_which_no_feature_predicts_does_not_hold() -> None:
     """The empty set says nothing where baselines are free."""
-    rng, place = np.random.default_rng(0), np.repeat(np.arange(6), 100)
-    X, y = rng.normal(size=(600, 3)), rng.normal(size=6)[place] + rng.normal(size=600)
+    rng = np.random.default_rng(0)
+    place = np.repeat(np.arange(6), 100)
+    X = rng.normal(size=(600, 3))
+    y = rng.normal(size=6)[place] + rng.normal(size=600)
     with pytest.warns(NotInvariantWarning):
         decision = BIP().fit(X, y, environments=place).decision_
     assert (decision.level, decision.selected, decision.fell_back) == ("none", (), True)
@@ -313,14 +372,16 @@ def test_a_level_at_which_no_feature_predicts_does_not_hold() -> None:
 
 
 def test_the_baseline_is_tested_and_measured() -> None:
-    """By the F test of environment intercepts, and by the standard deviation of a random intercept (REML)."""
+    """By the F test of environment intercepts, and by the standard deviation of a random intercept
+    (REML)."""
     import statsmodels.formula.api as smf
 
     data = sites(counts=(60, 70, 50, 80), baselines=1.0)
     with pytest.warns(NotInvariantWarning):
         decision = BIP().fit(data).decision_
     X = data.X[:, decision.mask]
-    shared, own = fits(X, data.y, np.zeros(data.n_rows)), fits(X, data.y, data.environment_index)
+    shared = fits(X, data.y, np.zeros(data.n_rows))
+    own = fits(X, data.y, data.environment_index)
     left = data.n_rows - own[1]
     expected = f.sf((shared[0] - own[0]) / 3 / (own[0] / left), 3, left)
     assert decision.baseline.p_value == pytest.approx(expected, rel=1e-6, abs=0.0)
@@ -335,7 +396,8 @@ def test_the_baseline_is_tested_and_measured() -> None:
 
 @pytest.mark.parametrize("baselines", [0.0, 1.0])
 def test_baselines_are_tested_apart_from_noise_that_differs(baselines: float) -> None:
-    """Beside generalised least squares with and without environment intercepts, each environment with its own noise."""
+    """Beside generalised least squares with and without environment intercepts, each environment
+    with its own noise."""
     data = sites(counts=(60, 70, 50, 80), baselines=baselines)
     noise = np.array([0.2, 3.0, 1.0, 0.5])[data.environment_index]
     mask = np.array([True, True, False, False])
@@ -352,7 +414,9 @@ def test_baselines_are_tested_apart_from_noise_that_differs(baselines: float) ->
         for _ in range(200):
             root = np.sqrt(weights)
             beta = np.linalg.lstsq(design * root[:, None], y * root)[0]
-            variances = np.array([np.mean((y - design @ beta)[dummies[:, e] == 1.0] ** 2) for e in range(4)])
+            variances = np.array(
+                [np.mean((y - design @ beta)[dummies[:, e] == 1.0] ** 2) for e in range(4)]
+            )
             weights = 1.0 / variances[data.environment_index]
         deviances.append(float(dummies.sum(axis=0) @ np.log(variances)))
     # A row with the mean of each column
@@ -383,7 +447,9 @@ def test_what_free_baselines_are_not_for_is_refused(settings: dict) -> None:
         BIP(**settings).fit(DATA)
 
 
-@pytest.mark.parametrize("settings", [{"select": "mode"}, {"select": "threshold"}, {"engine": "vi"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"select": "mode"}, {"select": "threshold"}, {"engine": "vi"}], ids=str
+)
 def test_rules_and_engines_of_the_papers_posterior_share_baselines(settings: dict) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -407,7 +473,9 @@ def test_rows_of_new_environments_are_predicted_with_a_random_intercept() -> Non
     with pytest.warns(NotInvariantWarning):
         model = BIP(predict_with="selected").fit(data)
     frame = data.to_frame()
-    site = next(name for name in frame.columns if name not in (*data.feature_names, data.outcome_name))
+    site = next(
+        name for name in frame.columns if name not in (*data.feature_names, data.outcome_name)
+    )
     frame = frame.rename(columns={data.outcome_name: "y"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -429,9 +497,13 @@ def many_sites(seed: int = 0, slopes: float = 0.0) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, y + rng.normal(size=len(place)), place)
 
 
-def score_statistic(data: MultiEnvironmentData, mask: np.ndarray) -> tuple[float, float, float, float]:
-    """Q = ‖Z'r‖²/RSS of rows centred in each environment, and the traces of its quadratic form, by dense algebra"""
-    X, y = data.X[:, mask].copy(), data.y.copy()
+def score_statistic(
+    data: MultiEnvironmentData, mask: np.ndarray
+) -> tuple[float, float, float, float]:
+    """Q = ‖Z'r‖²/RSS of rows centred in each environment, and the traces of its quadratic form, by
+    dense algebra"""
+    X = data.X[:, mask].copy()
+    y = data.y.copy()
     for e in range(data.n_environments):
         X[data.rows(e)] -= X[data.rows(e)].mean(axis=0)
         y[data.rows(e)] -= y[data.rows(e)].mean()
@@ -460,7 +532,9 @@ def test_random_deviations_of_effects_are_those_of_dense_algebra() -> None:
 
 def test_many_small_sites_with_baselines_of_their_own_share_effects() -> None:
     with pytest.warns(NotInvariantWarning):
-        model, shared = (BIP(baseline=baseline).fit(many_sites()) for baseline in ("auto", "shared"))
+        model, shared = (
+            BIP(baseline=baseline).fit(many_sites()) for baseline in ("auto", "shared")
+        )
     decision = model.decision_
     assert "random deviations" in decision.findings.target.model.name
     assert (decision.level, model.selected_features_) == (Level.effects, ("x0", "x1"))
@@ -475,11 +549,13 @@ def test_many_small_sites_with_baselines_of_their_own_share_effects() -> None:
 
 def test_the_interval_of_effects_that_are_alike_by_chance_has_an_end() -> None:
     """Six environments that are more alike than chance makes most: about as by free deviations."""
-    rng, place = np.random.default_rng(0), np.repeat(np.arange(6), 80)
+    rng = np.random.default_rng(0)
+    place = np.repeat(np.arange(6), 80)
     for _ in range(2):
         X = rng.normal(size=(480, 3))
         y = X[:, 0] - X[:, 1] + 0.0 * rng.normal(size=6)[place] + 0.5 * rng.normal(size=480)
-    data, mask = MultiEnvironmentData.from_arrays(X, y, place), np.array([[True, True, False]])
+    data = MultiEnvironmentData.from_arrays(X, y, place)
+    mask = np.array([[True, True, False]])
     random, free = (
         LinearGaussian(deviations=kind).bind(data).at_level(Level.effects).difference(mask)
         for kind in ("random", "free")
@@ -493,7 +569,8 @@ def test_the_interval_of_effects_that_are_alike_by_chance_has_an_end() -> None:
 
 def test_curves_of_one_column_are_compared_as_linear_effects() -> None:
     additive, linear = (
-        family.bind(DATA).at_level(Level.effects) for family in (Additive(knots=None), LinearGaussian())
+        family.bind(DATA).at_level(Level.effects)
+        for family in (Additive(knots=None), LinearGaussian())
     )
     assert_allclose(additive.log_ratio_many(MASKS), linear.log_ratio_many(MASKS), atol=1e-9)
     assert_allclose(additive.gain_many(MASKS), linear.gain_many(MASKS), atol=1e-9)
@@ -501,7 +578,10 @@ def test_curves_of_one_column_are_compared_as_linear_effects() -> None:
     tests = (model.invariance_test(MASKS, Tolerance.strict(1e-9)) for model in (additive, linear))
     assert_allclose(*tests, atol=1e-9)
     mask = MASKS[11]
-    (fit, other), errors = (each.fit(mask) for each in (additive, linear)), additive.standard_errors(mask)
+    (fit, other), errors = (
+        (each.fit(mask) for each in (additive, linear)),
+        additive.standard_errors(mask),
+    )
     for name in ("coefficients", "intercept", "local_coefficients", "local_intercepts"):
         assert_allclose(getattr(fit, name), getattr(other, name), atol=1e-9)
     assert_allclose(errors.values, linear.standard_errors(mask).values, atol=1e-9)
@@ -509,9 +589,15 @@ def test_curves_of_one_column_are_compared_as_linear_effects() -> None:
 
 
 def test_curves_that_are_the_same_where_baselines_differ() -> None:
-    rng, place = np.random.default_rng(1), np.repeat(np.arange(6), 80)
+    rng = np.random.default_rng(1)
+    place = np.repeat(np.arange(6), 80)
     X = rng.normal(size=(480, 3)) + 0.7 * rng.normal(size=(6, 3))[place]
-    y = 2.0 * np.sin(1.5 * X[:, 0]) + X[:, 1] + 2.0 * rng.normal(size=6)[place] + 0.5 * rng.normal(size=480)
+    y = (
+        2.0 * np.sin(1.5 * X[:, 0])
+        + X[:, 1]
+        + 2.0 * rng.normal(size=6)[place]
+        + 0.5 * rng.normal(size=480)
+    )
     X[:, 2] = np.linspace(-2.0, 2.0, 6)[place] * y + rng.normal(size=480)
     with pytest.warns(NotInvariantWarning):
         decision = BIP(Additive(knots=5)).fit(X, y, environments=place).decision_
@@ -522,11 +608,17 @@ def test_curves_that_are_the_same_where_baselines_differ() -> None:
 # ---------------------------------------------------------------- families without levels
 
 
-@pytest.mark.parametrize("family", [BayesianLinearGaussian(), LinearGaussian(second_moments="on demand")], ids=str)
+@pytest.mark.parametrize(
+    "family", [BayesianLinearGaussian(), LinearGaussian(second_moments="on demand")], ids=str
+)
 def test_families_without_levels_tell_effects_from_baselines(family: Any) -> None:
     data = sites(counts=(80, 90, 70, 80))
     with pytest.warns(NotInvariantWarning):
-        decision = BIP(family, prior=InclusionPrior({"x0": 1, "x1": 1, "x2": 0, "x3": 0})).fit(data).decision_
+        decision = (
+            BIP(family, prior=InclusionPrior({"x0": 1, "x1": 1, "x2": 0, "x3": 0}))
+            .fit(data)
+            .decision_
+        )
     assert (decision.level, decision.invariant) == ("none", False)
     assert (decision.heterogeneity.same, decision.baseline.same) == (True, False)
     assert "differ" not in decision.verdict.effects.replace("difference", "")

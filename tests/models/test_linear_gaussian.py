@@ -1,4 +1,5 @@
-"""The linear Gaussian model against least squares: rows, moments, collinear columns, units, rewards for prediction."""
+"""The linear Gaussian model against least squares: rows, moments, collinear columns, units, rewards
+for prediction."""
 
 from __future__ import annotations
 
@@ -34,20 +35,26 @@ def test_every_way_agrees_with_least_squares(data) -> None:
     assert close(model.log_ratio_many(masks), expected, 1e-7)
     assert close(model.rescore(masks), expected, 1e-9)
     assert (model.log_ratio_many(masks) <= 0).all()
-    assert model.log_ratio([data.feature_names[0]]) == pytest.approx(expected[1], rel=1e-7, abs=1e-7)
+    assert model.log_ratio([data.feature_names[0]]) == pytest.approx(
+        expected[1], rel=1e-7, abs=1e-7
+    )
 
 
 def with_copy(noise: float = 0.0) -> MultiEnvironmentData:
     data = simulated(4, (20, 25, 30), seed=12)
     X = data.X.copy()
     X[:, 3] = 2.0 * X[:, 0] - 5.0 + noise * X[:, 1]
-    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=["a", "b", "c", "copy"])
+    return MultiEnvironmentData.from_arrays(
+        X, data.y, data.environment_index, feature_names=["a", "b", "c", "copy"]
+    )
 
 
 @pytest.mark.parametrize("with_rows", [True, False])
 def test_a_copy_adds_nothing_or_is_outside_the_support(with_rows: bool) -> None:
-    data, masks = with_copy(), all_masks(4)
-    model, expected = LinearGaussian().bind(data if with_rows else Moments.from_data(data)), brute_force(data)
+    data = with_copy()
+    masks = all_masks(4)
+    model = LinearGaussian().bind(data if with_rows else Moments.from_data(data))
+    expected = brute_force(data)
     if not with_rows:
         expected[masks[:, 0] & masks[:, 3]] = -np.inf
         with pytest.raises(DataError, match="'a', 'copy'"):
@@ -73,7 +80,8 @@ def test_reference_log_ratios(name: str) -> None:
 
 
 def test_longley_certified_coefficients() -> None:
-    """NIST's certified values for the Longley data (Statistical Reference Datasets, linear regression)."""
+    """NIST's certified values for the Longley data (Statistical Reference Datasets, linear
+    regression)."""
     longley = pytest.importorskip("statsmodels.api").datasets.longley.load_pandas()
     certified = {
         "GNPDEFL": 15.0618722713733,
@@ -83,13 +91,16 @@ def test_longley_certified_coefficients() -> None:
         "POP": -0.511041056535807e-01,
         "YEAR": 1829.15146461355,
     }
-    fit = least_squares(longley.exog[list(certified)].to_numpy(float), longley.endog.to_numpy(float))
+    fit = least_squares(
+        longley.exog[list(certified)].to_numpy(float), longley.endog.to_numpy(float)
+    )
     np.testing.assert_allclose(fit.coefficients, list(certified.values()), rtol=1e-8)
     assert fit.intercept == pytest.approx(-3482258.63459582, rel=1e-8)
     assert fit.rss == pytest.approx(836424.055505915, rel=1e-8)
 
 
-# ---------------------------------------------------------------- evidence where columns hardly differ
+# ---------------------------------------------------------------- evidence where columns hardly
+# differ
 
 
 @pytest.mark.parametrize("apart", [1e-5, 1e-8])
@@ -98,7 +109,10 @@ def test_columns_that_nearly_coincide_are_judged_by_what_they_span(apart: float)
     near = data.X.copy()
     near[:, 1] = near[:, 0] + apart * data.X[:, 1]
     mask = np.array([[True, True, False]])
-    plain, hard = (Judge(LinearGaussian().bind(given)).evidence(mask) for given in (data, replace(data, X=near)))
+    plain, hard = (
+        Judge(LinearGaussian().bind(given)).evidence(mask)
+        for given in (data, replace(data, X=near))
+    )
     for name, values in plain.columns().items():
         np.testing.assert_allclose(hard.columns()[name], values, rtol=1e-4, err_msg=name)
 
@@ -111,15 +125,23 @@ def test_without_rows_what_second_moments_cannot_tell_is_not_told() -> None:
     assert np.isfinite(model.left_out_r2_many(~mask)).all()
 
 
-def test_a_p_value_that_is_not_known_does_not_count_as_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, masks = Judge(LinearGaussian().bind(simulated(3))), all_masks(3)
+def test_a_p_value_that_is_not_known_does_not_count_as_invariant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge = Judge(LinearGaussian().bind(simulated(3)))
+    masks = all_masks(3)
     fits = judge.model.residuals(masks)
-    monkeypatch.setattr(type(judge.model), "residuals", lambda *_: fits._replace(rss=np.full(fits.rss.shape, np.nan)))
+    monkeypatch.setattr(
+        type(judge.model),
+        "residuals",
+        lambda *_: fits._replace(rss=np.full(fits.rss.shape, np.nan)),
+    )
     assert judge.rejected(masks).all()
     assert not judge.compatible(masks).any()
 
 
-# ---------------------------------------------------------------- the reward: p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2)
+# ---------------------------------------------------------------- the reward:
+# p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2)
 
 
 @pytest.mark.parametrize("second_moments", ["all", "on demand", "alone"])
@@ -128,7 +150,8 @@ def test_a_pooled_fit_is_rewarded(second_moments: str, grouped: bool) -> None:
     data = table(grouped, binary=False)
     alone = second_moments == "alone"
     family = LinearGaussian(second_moments="auto" if alone else second_moments, prediction=0.3)
-    model, masks = family.bind(Moments.from_data(data) if alone else data), all_masks(data.n_features)
+    model = family.bind(Moments.from_data(data) if alone else data)
+    masks = all_masks(data.n_features)
     chosen = data.features.expand(masks)
     plain = np.array([log_ratio(data, columns) for columns in chosen])
     left = np.array([half_n_log_variance(data.X[:, columns], data.y) for columns in chosen])
@@ -144,8 +167,11 @@ def test_a_pooled_fit_is_rewarded(second_moments: str, grouped: bool) -> None:
 def test_the_reading_is_about_invariance() -> None:
     """A reward that makes every value positive does not make a subset look invariant."""
     plain = simulated(4, (60, 60, 60))
-    e, x = plain.environment_index, plain.X[:, 0]
-    data = replace(plain, y=np.array([3.0, -3.0, 0.5])[e] * x + 5.0 * plain.X[:, 1] + 4.0 * e + 0.1 * plain.y)
+    e = plain.environment_index
+    x = plain.X[:, 0]
+    data = replace(
+        plain, y=np.array([3.0, -3.0, 0.5])[e] * x + 5.0 * plain.X[:, 1] + 4.0 * e + 0.1 * plain.y
+    )
     model = LinearGaussian(prediction=3.0).bind(data)
     posterior = Enumeration().run(Target(model, UniformPrior().bind(4)), RunOptions(progress=False))
     assert model.log_ratio_many(posterior.masks[:1])[0] > 0.0
@@ -155,7 +181,8 @@ def test_the_reading_is_about_invariance() -> None:
 
 def test_in_a_search_a_collinear_column_costs_also_where_values_are_positive() -> None:
     model = LinearGaussian(prediction=5.0).bind(Moments.from_data(with_copy()))
-    within, beyond = np.array([True, True, True, False]), np.ones(4, dtype=bool)
+    within = np.array([True, True, True, False])
+    beyond = np.ones(4, dtype=bool)
     (value,) = model.log_ratio_many(within[None])
     assert value > 0.0
     assert model.log_ratio_many(beyond[None])[0] == -np.inf
@@ -163,8 +190,10 @@ def test_in_a_search_a_collinear_column_costs_also_where_values_are_positive() -
 
 
 def with_levels(seed: int = 3) -> MultiEnvironmentData:
-    """Features of one and of several columns, of which some are constant or depend on others in one environment."""
-    rng, site = np.random.default_rng(seed), np.repeat([0, 1, 2], [40, 25, 60])
+    """Features of one and of several columns, of which some are constant or depend on others in one
+    environment."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat([0, 1, 2], [40, 25, 60])
     level = rng.integers(0, 4, len(site))
     level[site == 1] %= 2
     X = np.column_stack([rng.normal(size=(len(site), 3)), *(level == k for k in (1, 2, 3))])
@@ -173,7 +202,9 @@ def with_levels(seed: int = 3) -> MultiEnvironmentData:
     y = X[:, 0] - X[:, 3] + rng.normal(size=len(site))
     data = MultiEnvironmentData.from_arrays(X, y, site)
     features = Features(tuple("abclq"), data.feature_names, np.array([1, 1, 1, 3, 2]))
-    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    return replace(
+        data, feature_names=features.names, original_features=features.names, grouping=features
+    )
 
 
 def test_flips_and_samples_of_wide_features_are_those_of_the_rows() -> None:
@@ -193,7 +224,10 @@ def test_flips_and_samples_of_wide_features_are_those_of_the_rows() -> None:
 
 def test_moments_alone_and_single_columns_are_sampled_exactly() -> None:
     data = with_levels()
-    for model in (LinearGaussian().bind(Moments.from_data(data)), LinearGaussian().bind(with_copy())):
+    for model in (
+        LinearGaussian().bind(Moments.from_data(data)),
+        LinearGaussian().bind(with_copy()),
+    ):
         masks = all_masks(model.n_features)
         assert model.samples_exactly
         assert np.array_equal(model.sampling_ratio_many(masks), model.log_ratio_many(masks))

@@ -1,4 +1,5 @@
-"""Mean-only invariance: log Λ with own variances against a plain twin, its law, fits, errors and support."""
+"""Mean-only invariance: log Λ with own variances against a plain twin, its law, fits, errors and
+support."""
 
 from __future__ import annotations
 
@@ -13,9 +14,13 @@ from twins import all_masks
 
 
 def simulated(
-    seed: int = 0, p: int = 5, counts: tuple[int, ...] = (40, 55, 70), noise: tuple[float, ...] = (0.5, 1.0, 3.0)
+    seed: int = 0,
+    p: int = 5,
+    counts: tuple[int, ...] = (40, 55, 70),
+    noise: tuple[float, ...] = (0.5, 1.0, 3.0),
 ) -> MultiEnvironmentData:
-    """The outcome follows x0 and x1 alike; the last feature follows it, differently in each environment."""
+    """The outcome follows x0 and x1 alike; the last feature follows it, differently in each
+    environment."""
     rng = np.random.default_rng(seed)
     place = np.repeat(range(len(counts)), counts)
     X = rng.normal(size=(len(place), p)) + rng.normal(size=(len(counts), p))[place]
@@ -27,7 +32,10 @@ def simulated(
 def designs(data: MultiEnvironmentData, mask: NDArray) -> list[tuple[NDArray, NDArray]]:
     chosen = data.features.expand(mask)
     parts = [data.rows(e) for e in range(data.n_environments)]
-    return [(np.column_stack([np.ones(len(rows)), data.X[np.ix_(rows, chosen)]]), data.y[rows]) for rows in parts]
+    return [
+        (np.column_stack([np.ones(len(rows)), data.X[np.ix_(rows, chosen)]]), data.y[rows])
+        for rows in parts
+    ]
 
 
 def squares(design: NDArray, y: NDArray, beta: NDArray) -> float:
@@ -62,13 +70,16 @@ MASKS = all_masks(5)
 def test_log_ratios_are_those_of_the_rows() -> None:
     expected = [twin(DATA, mask)[0] for mask in MASKS]
     assert_allclose(bound(DATA).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8)
-    assert_allclose(bound(Moments.from_data(DATA)).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8)
+    assert_allclose(
+        bound(Moments.from_data(DATA)).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8
+    )
     assert_allclose(bound(DATA).rescore(MASKS), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_variances_do_not_matter_and_coefficients_do() -> None:
     data = simulated(counts=(300, 300, 300), noise=(0.3, 1.0, 4.0))
-    truth, decoy = np.array([1, 1, 0, 0, 0], bool), np.array([1, 1, 0, 0, 1], bool)
+    truth = np.array([1, 1, 0, 0, 0], bool)
+    decoy = np.array([1, 1, 0, 0, 1], bool)
     test = bound(data).invariance_test([truth, decoy], Tolerance())
     assert test.joint[0] > 0.5
     assert test.joint[1] < 1e-6
@@ -81,17 +92,28 @@ def test_variances_do_not_matter_and_coefficients_do() -> None:
 
 
 def test_gain_and_reward() -> None:
-    model, empty = bound(DATA), np.zeros(5, dtype=bool)
+    model = bound(DATA)
+    empty = np.zeros(5, dtype=bool)
     gain = model.gain_many(MASKS)
     for s in (0, 3, 21):
-        beta, nothing = twin(DATA, MASKS[s])[1], twin(DATA, empty)[1]
+        beta = twin(DATA, MASKS[s])[1]
+        nothing = twin(DATA, empty)[1]
         better = [squares(X, y, beta) for X, y in designs(DATA, MASKS[s])]
         worse = [squares(X, y, nothing) for X, y in designs(DATA, empty)]
-        assert_allclose(gain[s], 0.5 * DATA.counts @ np.log(np.divide(worse, better)), rtol=1e-6, atol=1e-8)
+        assert_allclose(
+            gain[s], 0.5 * DATA.counts @ np.log(np.divide(worse, better)), rtol=1e-6, atol=1e-8
+        )
         total = np.sum((DATA.y - DATA.y.mean()) ** 2)
-        assert_allclose(model.r2_many(MASKS[s])[0], 1.0 - np.sum(better) / total, rtol=1e-6, atol=1e-9)
+        assert_allclose(
+            model.r2_many(MASKS[s])[0], 1.0 - np.sum(better) / total, rtol=1e-6, atol=1e-9
+        )
     rewarded = bound(DATA, prediction=0.2)
-    assert_allclose(rewarded.log_ratio_many(MASKS), model.log_ratio_many(MASKS) + 0.2 * gain, rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        rewarded.log_ratio_many(MASKS),
+        model.log_ratio_many(MASKS) + 0.2 * gain,
+        rtol=1e-9,
+        atol=1e-9,
+    )
     assert_allclose(rewarded.untilted.log_ratio_many(MASKS), model.log_ratio_many(MASKS))
     assert rewarded.name == "linear Gaussian, same mean, prediction rewarded by 0.2"
 
@@ -104,18 +126,29 @@ def test_fit_and_standard_errors() -> None:
     errors = np.sqrt(np.diagonal(covariance) * DATA.n_rows / (DATA.n_rows - 4))
     for source in (DATA, Moments.from_data(DATA)):
         model = bound(source)
-        fit, known = model.fit(mask), model.standard_errors(mask)
+        fit = model.fit(mask)
+        known = model.standard_errors(mask)
         assert_allclose(np.append(fit.intercept, fit.coefficients), beta, rtol=1e-7)
-        assert_allclose(fit.local_coefficients, LinearGaussian().bind(DATA).fit(mask).local_coefficients, rtol=1e-9)
+        assert_allclose(
+            fit.local_coefficients,
+            LinearGaussian().bind(DATA).fit(mask).local_coefficients,
+            rtol=1e-9,
+        )
         assert_allclose(known.values[-1], errors[1:], rtol=1e-6)
-        assert_allclose(known.values[:-1], LinearGaussian().bind(DATA).standard_errors(mask).values[:-1], rtol=1e-9)
+        assert_allclose(
+            known.values[:-1],
+            LinearGaussian().bind(DATA).standard_errors(mask).values[:-1],
+            rtol=1e-9,
+        )
     assert not np.allclose(LinearGaussian().bind(DATA).fit(mask).coefficients, beta[1:], rtol=1e-2)
 
 
 def disputed() -> MultiEnvironmentData:
-    """Means of four environments that disagree: between those of two is a saddle, where steps are small."""
+    """Means of four environments that disagree: between those of two is a saddle, where steps are
+    small."""
     rng = np.random.default_rng(2716)
-    n_environments, n = int(rng.integers(2, 8)), int(rng.choice([10, 20, 50]))
+    n_environments = int(rng.integers(2, 8))
+    n = int(rng.choice([10, 20, 50]))
     place = np.repeat(np.arange(n_environments), n)
     X = rng.normal(size=(len(place), 3)) + rng.normal(size=(n_environments, 3))[place]
     scale = np.exp(rng.normal(size=n_environments) * rng.choice([0.5, 1.5]))
@@ -126,12 +159,16 @@ def disputed() -> MultiEnvironmentData:
 
 def test_the_search_does_not_end_at_a_saddle() -> None:
     data = disputed()
-    model, nothing = bound(data), np.zeros(3, dtype=bool)
-    found, intercept = model.log_ratio(nothing), model.fit(nothing).intercept
+    model = bound(data)
+    nothing = np.zeros(3, dtype=bool)
+    found = model.log_ratio(nothing)
+    intercept = model.fit(nothing).intercept
     groups = [data.y[data.rows(e)] for e in range(data.n_environments)]
 
     def at(c: float) -> float:
-        return -0.5 * sum(len(y) * np.log(np.sum((y - c) ** 2) / np.sum((y - y.mean()) ** 2)) for y in groups)
+        return -0.5 * sum(
+            len(y) * np.log(np.sum((y - c) ** 2) / np.sum((y - y.mean()) ** 2)) for y in groups
+        )
 
     assert_allclose(found, at(intercept), rtol=1e-7)
     assert_allclose(found, model.rescore(nothing[None])[0], rtol=1e-7)
@@ -147,7 +184,8 @@ def test_left_out_environments_are_predicted_by_common_fits_to_the_others() -> N
     y = X[:, 0] - X[:, 1] + np.array([0.1, 0.1, 30.0, 0.1])[place] * rng.normal(size=48)
     # The last column nearly copies the first: second moments cannot decide both together.
     X = np.column_stack([X, X[:, 0] + 1e-7 * rng.normal(size=48)])
-    data, missed = MultiEnvironmentData.from_arrays(X, y, place), np.zeros(8)
+    data = MultiEnvironmentData.from_arrays(X, y, place)
+    missed = np.zeros(8)
     for e in range(4):
         rest = data.choosing([k for k in range(4) if k != e])
         for s, mask in enumerate(all_masks(3)):
@@ -174,7 +212,9 @@ def test_moments_of_some_columns_need_no_kernel_of_their_own() -> None:
 def test_the_screen_rejects_no_compatible_subset(tolerance: Tolerance) -> None:
     n_rejected = 0
     for seed in range(12):
-        data = simulated(seed, counts=((12, 15, 20), (30, 40, 60, 25))[seed % 2], noise=(0.5, 1.0, 3.0, 1.0))
+        data = simulated(
+            seed, counts=((12, 15, 20), (30, 40, 60, 25))[seed % 2], noise=(0.5, 1.0, 3.0, 1.0)
+        )
         model = bound(data)
         walk = model.subset_walk(np.arange(5), np.empty(0, np.int64), tolerance)
         walked = walk.dense(np.empty(0, np.int64), np.ones(6, dtype=bool), np.full(6, -np.inf))

@@ -23,7 +23,8 @@ MASKS = all_masks(4)
 
 def by_statsmodels(data: MultiEnvironmentData, mask: np.ndarray) -> tuple[float, np.ndarray]:
     """log Λ, and the parameters (E + 1, k + 2) of local and pooled fits, the dispersion last"""
-    values, parameters = [], []
+    values = []
+    parameters = []
     for own in [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]:
         design = sm.add_constant(data.X[np.ix_(own, mask)], has_constant="add")
         exposure = None if data.exposure is None else data.exposure[own]
@@ -52,10 +53,16 @@ def test_agrees_with_statsmodels(subset: list[str], exposed: bool) -> None:
     expected, parameters = by_statsmodels(data, mask)
     assert model.log_ratio(subset) == pytest.approx(expected, abs=1e-8)
     fit = model.fit(subset)
-    np.testing.assert_allclose(np.append(fit.local_intercepts, fit.intercept), parameters[:, 0], atol=1e-5)
-    np.testing.assert_allclose(np.vstack([fit.local_coefficients, fit.coefficients]), parameters[:, 1:-1], atol=1e-5)
+    np.testing.assert_allclose(
+        np.append(fit.local_intercepts, fit.intercept), parameters[:, 0], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        np.vstack([fit.local_coefficients, fit.coefficients]), parameters[:, 1:-1], atol=1e-5
+    )
     np.testing.assert_allclose(dispersions(model, mask), parameters[:, -1], atol=1e-5)
-    np.testing.assert_allclose(fit.predict(data.X[:, mask]), np.exp(fit.intercept + data.X[:, mask] @ fit.coefficients))
+    np.testing.assert_allclose(
+        fit.predict(data.X[:, mask]), np.exp(fit.intercept + data.X[:, mask] @ fit.coefficients)
+    )
 
 
 @pytest.mark.parametrize("exposed", [False, True])
@@ -64,7 +71,9 @@ def test_pseudo_rows_are_those_of_a_plain_optimisation(pseudo_rows: float, expos
     data = counted(exposed=exposed, seed=4)
     model = NegativeBinomial(pseudo_rows).bind(data)
     for mask in MASKS[[0, 3, 14]]:
-        assert model.log_ratio_many(mask)[0] == pytest.approx(log_ratio(data, mask, pseudo_rows), abs=1e-8)
+        assert model.log_ratio_many(mask)[0] == pytest.approx(
+            log_ratio(data, mask, pseudo_rows), abs=1e-8
+        )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 2.0])
@@ -87,25 +96,29 @@ def test_poisson_is_the_limit() -> None:
     data = counted(alpha=0.0)
     data.y[:] = np.round(3.0 * np.exp(0.5 * data.X[:, 0] - 0.4 * data.X[:, 1]))
     subset = ["x0", "x1"]
-    model, limit = NegativeBinomial().bind(data), Poisson().bind(data)
-    fit, expected = model.fit(subset), limit.fit(subset)
+    model = NegativeBinomial().bind(data)
+    limit = Poisson().bind(data)
+    fit = model.fit(subset)
+    expected = limit.fit(subset)
     np.testing.assert_array_equal(dispersions(model, MASKS[3]), 0.0)
     np.testing.assert_allclose(fit.coefficients, expected.coefficients, atol=1e-6)
     assert model.log_ratio(subset) == pytest.approx(limit.log_ratio(subset), abs=1e-8)
 
 
 def test_law_of_invariant_subsets() -> None:
-    """That of a linear Gaussian model, with the parameters of local fits, where a column may be constant."""
+    """That of a linear Gaussian model, with the parameters of local fits, where a column may be
+    constant."""
     data = counted()
     data.X[data.rows(1), 2] = 1.0
     model = NegativeBinomial().bind(data)
-    null, size, lacking = model.null_many(MASKS), MASKS.sum(axis=1), MASKS[:, 2]
+    null = model.null_many(MASKS)
+    size = MASKS.sum(axis=1)
+    lacking = MASKS[:, 2]
     counts = np.append(data.counts, data.n_rows).astype(float)
-    free, weights = (
-        counts - 1.0 - np.column_stack([*[size - lacking / 3.0] * 3, size]),
-        counts * [-1.0, -1.0, -1.0, 1.0],
-    )
-    mean, variance = (digamma(free / 2) - np.log(counts)) @ weights, polygamma(1, free / 2) @ (-weights * counts)
+    free = counts - 1.0 - np.column_stack([*[size - lacking / 3.0] * 3, size])
+    weights = counts * [-1.0, -1.0, -1.0, 1.0]
+    mean = (digamma(free / 2) - np.log(counts)) @ weights
+    variance = polygamma(1, free / 2) @ (-weights * counts)
     np.testing.assert_allclose(null.expected, -0.5 * mean, rtol=1e-9)
     np.testing.assert_allclose(null.variance, 0.25 * variance, rtol=1e-9)
     np.testing.assert_array_equal(null.degrees, 2 * (size + 2) - lacking)
@@ -115,8 +128,12 @@ def test_law_of_invariant_subsets() -> None:
 
 
 ODD = {
-    "one huge count": lambda data, rng: np.where(np.arange(data.n_rows) == data.rows(1)[0], 1e6, 0.0),
-    "huge counts": lambda data, rng: np.round(1e6 * np.exp(0.1 * data.X[:, 0]) * rng.gamma(2.0, 0.5, data.n_rows)),
+    "one huge count": lambda data, rng: np.where(
+        np.arange(data.n_rows) == data.rows(1)[0], 1e6, 0.0
+    ),
+    "huge counts": lambda data, rng: np.round(
+        1e6 * np.exp(0.1 * data.X[:, 0]) * rng.gamma(2.0, 0.5, data.n_rows)
+    ),
     "equal counts": lambda data, rng: np.full(data.n_rows, 7.0),
     "underdispersed": lambda data, rng: np.round(5.0 * np.exp(0.3 * data.X[:, 0])),
     "zero or one": lambda data, rng: np.minimum(data.y, 1.0),
@@ -133,11 +150,16 @@ ODD = {
     mean=st.sampled_from([0.3, 2.0, 30.0]),
     pseudo_rows=st.sampled_from([0.0, 1.0]),
 )
-def test_odd_counts(case: str, seed: int, rows: int, alpha: float, mean: float, pseudo_rows: float) -> None:
-    data, rng = counted(seed, (rows, rows + 3, 2 * rows), 4, alpha, mean), np.random.default_rng(seed)
+def test_odd_counts(
+    case: str, seed: int, rows: int, alpha: float, mean: float, pseudo_rows: float
+) -> None:
+    data = counted(seed, (rows, rows + 3, 2 * rows), 4, alpha, mean)
+    rng = np.random.default_rng(seed)
     if not data.y.any():
         return
-    model = NegativeBinomial(pseudo_rows).bind(regression_data(data.X, ODD[case](data, rng), data.environment_index))
+    model = NegativeBinomial(pseudo_rows).bind(
+        regression_data(data.X, ODD[case](data, rng), data.environment_index)
+    )
     found = model.log_ratio_many(MASKS)
     assert not np.isnan(found).any()
     assert found.max() <= 0.0

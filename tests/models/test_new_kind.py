@@ -1,5 +1,5 @@
-"""A kind of outcome that the package does not have is one file: a score from 0 to 4, whose mean is 4 times a
-probability. Nothing else is edited."""
+"""A kind of outcome that the package does not have is one file: a score from 0 to 4, whose mean is
+4 times a probability. Nothing else is edited."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ class BinomialScore(ByLikelihood):
 
 
 def scores(seed: int = 0) -> MultiEnvironmentData:
-    """Return scores of which x0 is a cause, in every environment the same, and x1 an effect that is moved."""
+    """Return scores of which x0 is a cause, in every environment the same, and x1 an effect that is
+    moved."""
     rng = np.random.default_rng(seed)
     moved = rng.normal(size=(4, 2)).repeat(80, axis=0)
     cause = rng.normal(size=len(SITES)) + moved[:, 0]

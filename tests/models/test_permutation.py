@@ -1,4 +1,5 @@
-"""Each environment against the rest under heavy tails: permutations beside plain refits, and what they decide."""
+"""Each environment against the rest under heavy tails: permutations beside plain refits, and what
+they decide."""
 
 from __future__ import annotations
 
@@ -23,10 +24,16 @@ ASKED = Tolerance(level=1e-300, weak_level=1e-300)
 
 
 def heavy(
-    rogue: float = 0.0, seed: int | list[int] = 0, normal: bool = False, n: int = 20, n_environments: int = 40
+    rogue: float = 0.0,
+    seed: int | list[int] = 0,
+    normal: bool = False,
+    n: int = 20,
+    n_environments: int = 40,
 ) -> MultiEnvironmentData:
-    """Three causes in 40 environments, noise lognormal unless `normal`; the first slope is larger in the last one."""
-    rng, site = np.random.default_rng(seed), np.repeat(np.arange(n_environments), n)
+    """Three causes in 40 environments, noise lognormal unless `normal`; the first slope is larger
+    in the last one."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat(np.arange(n_environments), n)
     X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(n_environments, 3))[site]
     noise = rng.normal(size=len(site)) if normal else np.exp(rng.normal(size=len(site)))
     y = X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == site.max()) + noise
@@ -36,7 +43,9 @@ def heavy(
 def rss(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """Of a fit with a constant, and its rank"""
     design = np.column_stack([np.ones(len(X)), X])
-    return float(np.sum((y - design @ np.linalg.lstsq(design, y)[0]) ** 2)), int(np.linalg.matrix_rank(design))
+    return float(np.sum((y - design @ np.linalg.lstsq(design, y)[0]) ** 2)), int(
+        np.linalg.matrix_rank(design)
+    )
 
 
 def smallest_p_value(X: np.ndarray, y: np.ndarray, places: np.ndarray) -> float:
@@ -47,7 +56,9 @@ def smallest_p_value(X: np.ndarray, y: np.ndarray, places: np.ndarray) -> float:
     left = len(y) - sum(ranks for _, ranks in own)
     within = sum(values for values, _ in own) / left
     return min(
-        f.sf((pooled - other - mine) / (ranks + others - rank) / within, ranks + others - rank, left)
+        f.sf(
+            (pooled - other - mine) / (ranks + others - rank) / within, ranks + others - rank, left
+        )
         for (mine, ranks), (other, others) in zip(own, rest, strict=True)
     )
 
@@ -60,7 +71,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_permuted_residuals_deviate_as_often_as_refits_to_them_say() -> None:
     """Also where a column is constant in an environment, and one is the sum of two others."""
-    rng, places = np.random.default_rng(3), np.repeat([2, 0, 1, 3], [12, 9, 14, 11])
+    rng = np.random.default_rng(3)
+    places = np.repeat([2, 0, 1, 3], [12, 9, 14, 11])
     X = rng.normal(size=(46, 3))
     X[places == 1, 1] = 0.5
     X = np.column_stack([X, X[:, 0] + X[:, 1]])
@@ -68,31 +80,51 @@ def test_permuted_residuals_deviate_as_often_as_refits_to_them_say() -> None:
     design = np.column_stack([np.ones(46), X[:, :3]])
     fitted = design @ np.linalg.lstsq(design, y)[0]
     order = np.argsort(np.abs(y - fitted))
-    drawn = np.concatenate([permutation._permutations(46, first, min(50, 120 - first)) for first in (0, 50, 100)])
+    drawn = np.concatenate(
+        [permutation._permutations(46, first, min(50, 120 - first)) for first in (0, 50, 100)]
+    )
     assert len(np.unique(drawn, axis=0)) == 120
     values = np.empty(120)
     for b, places_of in enumerate(drawn):
-        values[b] = smallest_p_value(X[order], fitted[order] + (y - fitted)[order][places_of], places[order])
-    for smallest in (np.sort(values)[4] * 1.001, np.sort(values)[0] * 0.5, np.sort(values)[0] * 1.001):
+        values[b] = smallest_p_value(
+            X[order], fitted[order] + (y - fitted)[order][places_of], places[order]
+        )
+    for smallest in (
+        np.sort(values)[4] * 1.001,
+        np.sort(values)[0] * 0.5,
+        np.sort(values)[0] * 1.001,
+    ):
         reached = int((values <= smallest).sum())
-        assert permutation_p_value(X, y, places, smallest) == ((reached + 1) / 121 if reached else 0.0)
+        assert permutation_p_value(X, y, places, smallest) == (
+            (reached + 1) / 121 if reached else 0.0
+        )
     smallest = np.median(values)
     taken = int(np.flatnonzero(np.cumsum(values <= smallest) == ENOUGH)[0]) + 1
     assert permutation_p_value(X, y, places, smallest) == ENOUGH / taken
 
 
 def test_order_and_units_do_not_count() -> None:
-    data, rng = heavy(seed=4), np.random.default_rng(1)
-    X, y, places, rows = data.X, data.y, data.environment_index, rng.permutation(data.n_rows)
+    data = heavy(seed=4)
+    rng = np.random.default_rng(1)
+    X = data.X
+    y = data.y
+    places = data.environment_index
+    rows = rng.permutation(data.n_rows)
     first = permutation_p_value(X, y, places, 1e-4)
     assert 0.0 < first < 1.0
     assert permutation_p_value(X[rows], y[rows], rng.permutation(40)[places][rows], 1e-4) == first
-    assert permutation_p_value(X[:, [2, 0, 1]] @ np.diag([3.0, -1.0, 1e6]), 5.0 - 100.0 * y, places, 1e-4) == first
+    assert (
+        permutation_p_value(
+            X[:, [2, 0, 1]] @ np.diag([3.0, -1.0, 1e6]), 5.0 - 100.0 * y, places, 1e-4
+        )
+        == first
+    )
 
 
 def test_the_order_of_rows_does_not_count_where_residuals_are_tied() -> None:
     """As with features and outcomes of few values, in which rows are repeated."""
-    rng, places = np.random.default_rng(0), np.repeat(np.arange(20), 15)
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.arange(20), 15)
     X = rng.integers(0, 2, size=(300, 2)).astype(float)
     y = np.round(2.0 * X[:, 0] + rng.exponential(size=300) ** 2)
     first = permutation_p_value(X, y, places, 1e-3)
@@ -132,7 +164,8 @@ def test_heavy_tails_are_no_environment_that_deviates() -> None:
 
 @pytest.mark.parametrize("seed", [0, 6])
 def test_no_environment_is_named_for_its_tails(seed: int) -> None:
-    """By F tests, which know of normal noise, one of the invariant environments deviates; a rogue one is named."""
+    """By F tests, which know of normal noise, one of the invariant environments deviates; a rogue
+    one is named."""
     invariant, rogue = (LinearGaussian().bind(heavy(slope, [seed, 20, 40])) for slope in (0.0, 8.0))
     alone = environment_tests(LinearGaussian().bind(Moments.from_data(invariant.data)), ALL[0])
     tested = environment_tests(invariant, ALL[0])
@@ -146,7 +179,8 @@ def test_random_deviations_name_no_environment_for_its_tails() -> None:
     family = LinearGaussian(deviations="random")
     for rogue in (0.0, 8.0):
         model = family.bind(heavy(rogue, [0, 15, 20], n=15, n_environments=20))
-        tested, alone = environment_tests(model, ALL[0]), environment_tests(model, ALL[0])
+        tested = environment_tests(model, ALL[0])
+        alone = environment_tests(model, ALL[0])
         alone.__dict__["_chance_of_tails"] = 0.0
         assert worst_environment(alone.each()).p_value < ALARM / 20
         worst = worst_environment(tested.each())
@@ -155,7 +189,8 @@ def test_random_deviations_name_no_environment_for_its_tails() -> None:
 
 def test_what_permutations_never_reach_keeps_the_p_value_of_the_f_tests() -> None:
     data = heavy(rogue=8.0, seed=2)
-    model, moments = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
+    model = LinearGaussian().bind(data)
+    moments = LinearGaussian().bind(Moments.from_data(data))
     each, alone = (bound.invariance_test(ALL, ASKED).each[0] for bound in (model, moments))
     assert each == pytest.approx(alone, rel=1e-6)
     assert each < 1.0 / (PERMUTATIONS + 1)
@@ -164,16 +199,20 @@ def test_what_permutations_never_reach_keeps_the_p_value_of_the_f_tests() -> Non
 def test_normal_noise_is_not_permuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaussian, "permutation_p_value", lambda *_: 1.0)
     data = heavy(rogue=1.2, seed=3, normal=True)
-    model, moments = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
+    model = LinearGaussian().bind(data)
+    moments = LinearGaussian().bind(Moments.from_data(data))
     each, alone = (bound.invariance_test(ALL, Tolerance()).each[0] for bound in (model, moments))
     assert each == pytest.approx(alone, rel=1e-6)
     assert not model.compatible(ALL, Tolerance())[0]
 
 
 def test_the_tolerance_counts_among_permutations() -> None:
-    """A slope that differs by what is tolerated is compared by its p-value, and not as an exact difference."""
+    """A slope that differs by what is tolerated is compared by its p-value, and not as an exact
+    difference."""
     data = heavy(rogue=1.2, seed=7)
-    exact, tolerant = (LinearGaussian().bind(data).invariance_test(ALL, t).each[0] for t in (STRICT, Tolerance()))
+    exact, tolerant = (
+        LinearGaussian().bind(data).invariance_test(ALL, t).each[0] for t in (STRICT, Tolerance())
+    )
     assert exact < tolerant
 
 
@@ -193,4 +232,6 @@ def test_moments_alone_say_that_tails_are_unchecked() -> None:
     data = heavy(seed=3)
     settings = FitSettings.of(BIP(LinearGaussian()), np.random.default_rng(0))
     noted = [settings.target(each).notes for each in (data, Moments.from_data(data))]
-    assert [any("tails are unchecked without rows" in note for note in notes) for notes in noted] == [False, True]
+    assert [
+        any("tails are unchecked without rows" in note for note in notes) for notes in noted
+    ] == [False, True]

@@ -1,5 +1,5 @@
-"""Random deviations between environments of any size: log Λ, the score test, Levene's and predicted coefficients beside
-dense algebra, and what must not change them."""
+"""Random deviations between environments of any size: log Λ, the score test, Levene's and predicted
+coefficients beside dense algebra, and what must not change them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ DATA = sites()
 MASKS = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 1], [1, 1, 1, 0], [1, 1, 1, 1]], dtype=bool)
 
 
-def bound(data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> GaussianRandomDeviations:
+def bound(
+    data: MultiEnvironmentData | Moments, n_jobs: int | None = None
+) -> GaussianRandomDeviations:
     model = LinearGaussian(deviations="random").bind(data, n_jobs)
     assert isinstance(model, GaussianRandomDeviations)
     return model
@@ -34,20 +36,25 @@ MODEL = bound(DATA)
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_figures_are_those_of_dense_algebra(mask: np.ndarray) -> None:
-    dense, one = Dense.of(DATA, mask), mask[None]
+    dense = Dense.of(DATA, mask)
+    one = mask[None]
     log_ratio, share = dense.best()
     assert_allclose(MODEL.log_ratio_many(one)[0], log_ratio, atol=1e-9)
     assert_allclose(MODEL.deviation_shares(one)[0], share, rtol=1e-5, atol=1e-7)
     for given_share in (0.0, 0.02, 0.4):
         expected = dense.p_value(given_share)
-        assert_allclose(MODEL.mean_p_values(one, np.array([given_share]))[0], expected, rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            MODEL.mean_p_values(one, np.array([given_share]))[0], expected, rtol=1e-9, atol=1e-12
+        )
     for tau in (0.0, 0.1):
         assert_allclose(MODEL.spread_p_values(one, tau)[0], levene(DATA, mask, tau), rtol=1e-9)
 
 
 @pytest.mark.parametrize("mask", MASKS[1:])
 def test_predicted_coefficients_are_those_of_the_mixed_model(mask: np.ndarray) -> None:
-    dense, found, k = Dense.of(DATA, mask), MODEL.blups(mask), 1 + int(mask.sum())
+    dense = Dense.of(DATA, mask)
+    found = MODEL.blups(mask)
+    k = 1 + int(mask.sum())
     assert found.share > 0.0
     solution, covariance, noise = dense.henderson(found.share)
     assert_allclose(found.noise, noise, rtol=1e-9)
@@ -57,7 +64,8 @@ def test_predicted_coefficients_are_those_of_the_mixed_model(mask: np.ndarray) -
         to_own[:, :k] = np.eye(k)
         if e >= 0:
             to_own[:, k * (e + 1) : k * (e + 2)] = dense.basis
-        own, spread = to_own @ solution, to_own @ covariance @ to_own.T
+        own = to_own @ solution
+        spread = to_own @ covariance @ to_own.T
         assert_allclose(found.coefficients[e], own[1:], rtol=1e-9, atol=1e-10)
         if e < 0:
             spread = dense.jackknife(DATA.environment_index, found.share)
@@ -72,15 +80,19 @@ def test_predicted_coefficients_are_those_of_the_mixed_model(mask: np.ndarray) -
 
 @pytest.mark.parametrize("mask", MASKS[1:])
 def test_new_environments_deviate_in_each_coefficient_by_its_own_variance(mask: np.ndarray) -> None:
-    dense, found = Dense.of(DATA, mask), MODEL.blups(mask)
-    assert_allclose(found.uncertainty, dense.new_environment(DATA.n_environments, found.share, 20), rtol=1e-7)
+    dense = Dense.of(DATA, mask)
+    found = MODEL.blups(mask)
+    assert_allclose(
+        found.uncertainty, dense.new_environment(DATA.n_environments, found.share, 20), rtol=1e-7
+    )
 
 
 def test_without_deviations_nothing_is_added_to_the_error_of_the_mean() -> None:
     data = sites((10,) * 6, size=0.0, seed=4)
     model = bound(data)
     mask = np.array([True, True, True, False])
-    found, W = model.blups(mask), Dense.of(data, mask).design
+    found = model.blups(mask)
+    W = Dense.of(data, mask).design
     assert found.share == 0.0
     assert_allclose(found.uncertainty, np.linalg.inv(W.T @ W), rtol=1e-9, atol=1e-15)
 
@@ -92,7 +104,8 @@ def test_an_environment_that_cannot_be_left_out_leaves_the_mixed_models_error() 
     X[data.environment_index != 2, 2] = 0.0
     model = bound(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     mask = np.array([True, False, True, False])
-    found, dense = model.blups(mask), Dense.of(model.data, mask)
+    found = model.blups(mask)
+    dense = Dense.of(model.data, mask)
     _, covariance, _ = dense.henderson(found.share)
     assert_allclose(found.errors[-1], np.sqrt(np.diag(covariance)[1:3]), rtol=1e-8)
     assert model.standard_errors(mask).freedom.tolist() == [43.0] * 4 + [3.0]
@@ -100,16 +113,25 @@ def test_an_environment_that_cannot_be_left_out_leaves_the_mixed_models_error() 
 
 @pytest.mark.parametrize("n_environments", [4, 10])
 @pytest.mark.parametrize("deviating", [(0,), (1,), (0, 1, 2)])
-def test_intervals_cover_coefficients_whichever_deviate(n_environments: int, deviating: tuple[int, ...]) -> None:
-    """Intercept, one slope, or all; 160 data sets, so that a share of .95 has a standard error of .017"""
-    mask, covered = np.ones(2, dtype=bool), []
+def test_intervals_cover_coefficients_whichever_deviate(
+    n_environments: int, deviating: tuple[int, ...]
+) -> None:
+    """Intercept, one slope, or all; 160 data sets, so that a share of .95 has a standard error of
+    .017"""
+    mask = np.ones(2, dtype=bool)
+    covered = []
     for seed in range(160):
         rng = np.random.default_rng(seed)
         place = np.repeat(np.arange(n_environments), 20)
         own = np.zeros((n_environments, 3))
         own[:, deviating] = rng.normal(size=(n_environments, len(deviating)))
         X = rng.normal(size=(len(place), 2))
-        y = X @ [1.0, -0.7] + own[place, 0] + np.sum(own[place, 1:] * X, axis=1) + rng.normal(size=len(place))
+        y = (
+            X @ [1.0, -0.7]
+            + own[place, 0]
+            + np.sum(own[place, 1:] * X, axis=1)
+            + rng.normal(size=len(place))
+        )
         data = Moments.from_data(MultiEnvironmentData.from_arrays(X, y, place))
         model = bound(data)
         errors = model.standard_errors(mask)
@@ -121,8 +143,11 @@ def test_intervals_cover_coefficients_whichever_deviate(n_environments: int, dev
 def test_environments_left_out_are_predicted_by_the_others() -> None:
     mask = MASKS[3]
     share = float(MODEL.deviation_shares(mask[None])[0])
-    dense, missed = Dense.of(DATA, mask), 0.0
-    V, W, y = dense.covariance(share), dense.design, dense.outcome
+    dense = Dense.of(DATA, mask)
+    missed = 0.0
+    V = dense.covariance(share)
+    W = dense.design
+    y = dense.outcome
     for e in range(DATA.n_environments):
         left = DATA.environment_index != e
         weights = np.linalg.solve(V[np.ix_(left, left)], W[left])
@@ -147,7 +172,9 @@ def test_moments_tell_the_same_but_of_spread() -> None:
 @pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance.strict(), Tolerance(level=0.1)])
 def test_compatible_subsets_are_those_whose_p_value_reaches_the_level(tolerance: Tolerance) -> None:
     joint = MODEL.invariance_test(all_masks(4), tolerance).joint
-    np.testing.assert_array_equal(MODEL.compatible(all_masks(4), tolerance), joint >= tolerance.level)
+    np.testing.assert_array_equal(
+        MODEL.compatible(all_masks(4), tolerance), joint >= tolerance.level
+    )
     assert 0 < (joint >= tolerance.level).sum() < 16
 
 
@@ -159,21 +186,29 @@ def test_threads_and_batches_do_not_matter() -> None:
         assert alone.joint[0] == test.joint[e] == test.joint[16 * 7 + e]
 
 
-@given(st.lists(st.integers(1, 9), min_size=3, max_size=8), st.integers(0, 10_000), st.floats(0.0, 2.0))
+@given(
+    st.lists(st.integers(1, 9), min_size=3, max_size=8), st.integers(0, 10_000), st.floats(0.0, 2.0)
+)
 @settings(max_examples=40)
 def test_what_must_not_matter(counts: list[int], seed: int, size: float) -> None:
     data = sites((*counts, 8), seed=seed, size=size)
-    model, masks = bound(data), all_masks(4)
-    log_ratio, test = model.log_ratio_many(masks), model.invariance_test(masks, Tolerance())
+    model = bound(data)
+    masks = all_masks(4)
+    log_ratio = model.log_ratio_many(masks)
+    test = model.invariance_test(masks, Tolerance())
     assert (log_ratio <= 0.0).all()
     assert ((test.joint >= 0.0) & (test.joint <= 1.0)).all()
     rng = np.random.default_rng(seed)
-    rows, labels = rng.permutation(data.n_rows), rng.permutation(data.n_environments)
-    units, origin = rng.choice([0.01, -3.0, 1000.0], 4), 10.0 * rng.normal(size=4)
+    rows = rng.permutation(data.n_rows)
+    labels = rng.permutation(data.n_environments)
+    units = rng.choice([0.01, -3.0, 1000.0], 4)
+    origin = 10.0 * rng.normal(size=4)
     changed = (
         MultiEnvironmentData.from_arrays(data.X[rows], data.y[rows], data.environment_index[rows]),
         MultiEnvironmentData.from_arrays(data.X, data.y, labels[data.environment_index]),
-        MultiEnvironmentData.from_arrays(data.X * units + origin, -5.0 * data.y + 100.0, data.environment_index),
+        MultiEnvironmentData.from_arrays(
+            data.X * units + origin, -5.0 * data.y + 100.0, data.environment_index
+        ),
     )
     for other in map(bound, changed):
         assert_allclose(other.log_ratio_many(masks), log_ratio, atol=1e-6)
@@ -183,15 +218,25 @@ def test_what_must_not_matter(counts: list[int], seed: int, size: float) -> None
 
 
 def test_reference_levels_do_not_matter() -> None:
-    levels, by_level = np.random.default_rng(3).integers(0, 3, DATA.n_rows), []
+    levels = np.random.default_rng(3).integers(0, 3, DATA.n_rows)
+    by_level = []
     for left in range(3):
-        dummies = np.column_stack([levels == level for level in range(3) if level != left]).astype(float)
-        data = MultiEnvironmentData.from_arrays(np.column_stack([DATA.X, dummies]), DATA.y, DATA.environment_index)
+        dummies = np.column_stack([levels == level for level in range(3) if level != left]).astype(
+            float
+        )
+        data = MultiEnvironmentData.from_arrays(
+            np.column_stack([DATA.X, dummies]), DATA.y, DATA.environment_index
+        )
         features = Features.of(data.feature_names, {"level": ("x4", "x5")})
-        named = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
-        model, masks = bound(named), all_masks(5)
+        named = replace(
+            data, feature_names=features.names, original_features=features.names, grouping=features
+        )
+        model = bound(named)
+        masks = all_masks(5)
         test = model.invariance_test(masks, Tolerance())
-        by_level.append(np.column_stack([model.log_ratio_many(masks), test.mean, test.spread, test.joint]))
+        by_level.append(
+            np.column_stack([model.log_ratio_many(masks), test.mean, test.spread, test.joint])
+        )
         assert model.blups(masks[-1]).coefficients.shape == (DATA.n_environments + 1, 6)
     assert_allclose(by_level[1], by_level[0], rtol=1e-8, atol=1e-9)
     assert_allclose(by_level[2], by_level[0], rtol=1e-8, atol=1e-9)
@@ -204,25 +249,35 @@ def test_copies_and_constants_add_nothing() -> None:
     X = np.column_stack([DATA.X, 2.0 * DATA.X[:, 0] + 1.0, between])
     data = MultiEnvironmentData.from_arrays(X, DATA.y, DATA.environment_index)
     model = bound(data)
-    with_copy, without = np.array([1, 1, 0, 0, 1, 0], bool), np.array([1, 1, 0, 0, 0, 0], bool)
+    with_copy = np.array([1, 1, 0, 0, 1, 0], bool)
+    without = np.array([1, 1, 0, 0, 0, 0], bool)
     log_ratios = model.log_ratio_many([with_copy, without])
     assert_allclose(log_ratios[0], log_ratios[1], rtol=1e-9)
-    found, expected = model.blups(with_copy), model.blups(without)
+    found = model.blups(with_copy)
+    expected = model.blups(without)
     assert_allclose(found.coefficients[:, :2], expected.coefficients, rtol=1e-8)
     assert (found.coefficients[:, 2] == 0.0).all()
     assert np.isnan(found.errors[:, 2]).all()
     site = np.array([1, 0, 0, 0, 0, 1], bool)
     log_ratio = Dense.of(data, site).best()[0]
     assert_allclose(model.log_ratio_many(site[None])[0], log_ratio, atol=1e-9)
-    assert_allclose(model.mean_p_values(site[None], np.zeros(1))[0], Dense.of(data, site).p_value(0.0), rtol=1e-9)
+    assert_allclose(
+        model.mean_p_values(site[None], np.zeros(1))[0],
+        Dense.of(data, site).p_value(0.0),
+        rtol=1e-9,
+    )
 
 
 def test_single_rows_and_one_large_environment() -> None:
     for counts in ((1,) * 30, (1, 1, 1, 60), (20, 30)):
-        data, mask = sites(counts, seed=len(counts)), np.array([1, 1, 0, 0], bool)
-        model, dense = bound(data), Dense.of(data, mask)
+        data = sites(counts, seed=len(counts))
+        mask = np.array([1, 1, 0, 0], bool)
+        model = bound(data)
+        dense = Dense.of(data, mask)
         assert_allclose(model.log_ratio_many(mask[None])[0], dense.best()[0], atol=1e-9)
-        assert_allclose(model.mean_p_values(mask[None], np.zeros(1))[0], dense.p_value(0.0), rtol=1e-9)
+        assert_allclose(
+            model.mean_p_values(mask[None], np.zeros(1))[0], dense.p_value(0.0), rtol=1e-9
+        )
         assert model.fit(mask).local_coefficients.shape == (len(counts), 2)
 
 
@@ -230,14 +285,17 @@ def test_an_outcome_may_be_constant_inside_an_environment() -> None:
     y = DATA.y.copy()
     y[DATA.environment_index == 3] = 1.0
     data = MultiEnvironmentData.from_arrays(DATA.X, y, DATA.environment_index)
-    assert_allclose(bound(data).log_ratio_many(MASKS[3:4])[0], Dense.of(data, MASKS[3]).best()[0], atol=1e-9)
+    assert_allclose(
+        bound(data).log_ratio_many(MASKS[3:4])[0], Dense.of(data, MASKS[3]).best()[0], atol=1e-9
+    )
 
 
 def test_the_outcome_itself_is_outside_the_support() -> None:
     data = MultiEnvironmentData.from_arrays(
         np.column_stack([DATA.X, 3.0 * DATA.y - 1.0]), DATA.y, DATA.environment_index
     )
-    model, mask = bound(data), np.array([0, 0, 0, 0, 1], bool)
+    model = bound(data)
+    mask = np.array([0, 0, 0, 0, 1], bool)
     assert model.log_ratio_many(mask[None])[0] == -np.inf
     assert model.invariance_test(mask[None], Tolerance()).joint[0] == 0.0
 
@@ -250,20 +308,24 @@ def test_free_and_random_agree_where_environments_are_large() -> None:
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
     masks = all_masks(4)
     free, random = (
-        LinearGaussian(deviations=kind).bind(data).compatible(masks, Tolerance()) for kind in ("free", "random")
+        LinearGaussian(deviations=kind).bind(data).compatible(masks, Tolerance())
+        for kind in ("free", "random")
     )
     np.testing.assert_array_equal(free, random)
     assert masks[random].tolist() == [[True, True, True, False]]
 
 
-# ---------------------------------------------------------------- when they are chosen, and what is said
+# ---------------------------------------------------------------- when they are chosen, and what is
+# said
 
 
 def test_the_reason_is_a_small_environment_or_many_fits() -> None:
     assert "'0' has 1 row, and a fit of 4 columns takes 6" in too_small_for_free(DATA)
     assert "5 columns" not in too_small_for_free(DATA)
     spent = 5 * 29 / 300
-    assert f"would take {spent:.0%} of the degrees of freedom" in too_small_for_free(sites((10,) * 30))
+    assert f"would take {spent:.0%} of the degrees of freedom" in too_small_for_free(
+        sites((10,) * 30)
+    )
     assert too_small_for_free(sites((40,) * 5)) == too_small_for_free(sites((6, 60, 60))) == ""
     assert "has 5 rows" in too_small_for_free(sites((5, 60, 60)))
     assert too_small_for_free(sites((4, 20))) == ""  # of two environments deviations say little

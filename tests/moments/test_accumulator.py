@@ -37,7 +37,8 @@ def rows(n: int = 120) -> pa.Table:
 
 def with_gaps(table: pa.Table) -> pa.Table:
     """Missing in every column, and two environments of which the first rows do not count"""
-    rng, columns = np.random.default_rng(1), {}
+    rng = np.random.default_rng(1)
+    columns = {}
     for name in table.column_names:
         gone = rng.random(table.num_rows) < 0.05
         gone[0] |= name == "x"
@@ -52,7 +53,8 @@ BLOCKS = st.sampled_from([1, 7, 40, 1 << 20])
 @pytest.fixture(scope="module")
 def wholes() -> list[tuple[pa.Table, dict[str, Any], Moments]]:
     """Tables, settings and moments: without gaps and with them"""
-    table, gaps = rows(), with_gaps(rows())
+    table = rows()
+    gaps = with_gaps(rows())
     with pytest.warns(DataWarning, match="dropped"):
         some = added([gaps], COLUMNS, missing="drop").moments("y")
     return [(table, {}, added([table], COLUMNS).moments("y")), (gaps, {"missing": "drop"}, some)]
@@ -61,7 +63,9 @@ def wholes() -> list[tuple[pa.Table, dict[str, Any], Moments]]:
 @given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS, gaps=st.booleans())
 @settings(max_examples=8)
 @pytest.mark.filterwarnings("ignore:dropped")
-def test_any_partition(wholes: Any, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool) -> None:
+def test_any_partition(
+    wholes: Any, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool
+) -> None:
     table, how, expected = wholes[gaps]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accumulator, "_BLOCK_BYTES", 1)
@@ -84,11 +88,18 @@ def test_merging_changes_neither() -> None:
     assert again.scatter.tobytes() == expected.scatter.tobytes()
     buffers: list[pickle.PickleBuffer] = []
     sent = pickle.dumps(first, protocol=5, buffer_callback=buffers.append)
-    kept = [bytes(buffer.raw()) for buffer in buffers]  # cannot be written to, as what some clusters send
-    received = pickle.loads(sent, buffers=kept).extend(rows().to_batches()[:1]).absorb(second).moments("y")
+    kept = [
+        bytes(buffer.raw()) for buffer in buffers
+    ]  # cannot be written to, as what some clusters send
+    received = (
+        pickle.loads(sent, buffers=kept).extend(rows().to_batches()[:1]).absorb(second).moments("y")
+    )
     assert kept == [bytes(buffer.raw()) for buffer in buffers]
     assert received.n_rows == expected.n_rows + rows().to_batches()[0].num_rows
-    assert pickle.loads(sent, buffers=kept).absorb(second).moments("y").scatter.tobytes() == expected.scatter.tobytes()
+    assert (
+        pickle.loads(sent, buffers=kept).absorb(second).moments("y").scatter.tobytes()
+        == expected.scatter.tobytes()
+    )
     twice = first.merge(first).moments("y")
     np.testing.assert_array_equal(twice.counts, 2 * first.moments("y").counts)
 
@@ -98,11 +109,14 @@ def test_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 5 * 8 * 13)
     monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
     table = rows()
-    early, late = table.slice(0, 60), table.slice(60)
+    early = table.slice(0, 60)
+    late = table.slice(60)
     early = early.set_column(2, "ward", pa.array(["day", "night"] * 30))
     early = early.set_column(5, "site", pa.array(["a", "b"] * 30))
     gone = early.set_column(0, "x", pa.nulls(60)).slice(0, 20)
-    with pytest.warns(DataWarning, match=r"dropped 20 of 140 rows .* 10 of environment 'a', 10 of environment 'b'"):
+    with pytest.warns(
+        DataWarning, match=r"dropped 20 of 140 rows .* 10 of environment 'a', 10 of environment 'b'"
+    ):
         found = added([gone, early, late], COLUMNS, missing="drop").moments("y")
     plain = added([pa.concat_tables([early, late])], COLUMNS).moments("y")
     assert found.dropped_rows == {"a": 10, "b": 10}
@@ -113,7 +127,9 @@ def test_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_without_any_value_are_told_of() -> None:
     table = rows()
-    nothing = pa.table({name: pa.nulls(120) for name in COLUMNS}).append_column("site", table["site"])
+    nothing = pa.table({name: pa.nulls(120) for name in COLUMNS}).append_column(
+        "site", table["site"]
+    )
     with pytest.raises(DataError, match=r"missing values .* 'y' \(120 rows\)"):
         added([nothing, table], COLUMNS).moments("y")
     with pytest.warns(DataWarning, match="dropped 120 of 240 rows"):
@@ -123,14 +139,23 @@ def test_rows_without_any_value_are_told_of() -> None:
 @pytest.mark.filterwarnings("ignore:.* are one level")
 def test_types_that_change() -> None:
     table = rows()
-    text, wider, narrow = (table.set_column(1, "n", table["n"].cast(kind)) for kind in (pa.string(), "double", "int8"))
+    text, wider, narrow = (
+        table.set_column(1, "n", table["n"].cast(kind)) for kind in (pa.string(), "double", "int8")
+    )
     for pieces in ([table, text], [text, table]):
         with pytest.raises(DataError, match="column 'n' holds"):
             added(pieces, COLUMNS)
         with pytest.raises(DataError, match="column 'n' holds"):
             added(pieces[:1], COLUMNS).merge(added(pieces[1:], COLUMNS))
-    for others, how in (([text], {"categorical": ["n"]}), ([text], {"numeric": ["n"]}), ([wider, narrow], {})):
-        changing, same = (added(pieces, COLUMNS, **how) for pieces in ([table, *others], [table] * (1 + len(others))))
+    for others, how in (
+        ([text], {"categorical": ["n"]}),
+        ([text], {"numeric": ["n"]}),
+        ([wider, narrow], {}),
+    ):
+        changing, same = (
+            added(pieces, COLUMNS, **how)
+            for pieces in ([table, *others], [table] * (1 + len(others)))
+        )
         assert_alike(changing.moments("y"), same.moments("y"))
 
 
@@ -146,7 +171,9 @@ def test_what_is_refused() -> None:
 def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accumulator, "_MANY_NUMBERS", 100)
     monkeypatch.setattr(accumulator, "free_bytes", lambda: 3 * 8 * 36 - 1)
-    with pytest.raises(DataError, match="column 'site' has 3 labels or more, and the second moments of 7 columns"):
+    with pytest.raises(
+        DataError, match="column 'site' has 3 labels or more, and the second moments of 7 columns"
+    ):
         added([rows()], COLUMNS).moments("y")
     monkeypatch.setattr(accumulator, "free_bytes", lambda: None)
     added([rows()], COLUMNS).moments("y")
@@ -155,11 +182,19 @@ def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def names_of(n: int) -> pa.Table:
     rng = np.random.default_rng(0)
     names = [f"p{k:05}" for k in range(n)]
-    return pa.table({"id": names, "x": rng.normal(size=n), "y": rng.normal(size=n), "site": ["a", "b"] * (n // 2)})
+    return pa.table(
+        {
+            "id": names,
+            "x": rng.normal(size=n),
+            "y": rng.normal(size=n),
+            "site": ["a", "b"] * (n // 2),
+        }
+    )
 
 
 def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
-    columns, halves = ["id", "x", "y"], cut(names_of(1002), [501])
+    columns = ["id", "x", "y"]
+    halves = cut(names_of(1002), [501])
     for read in (
         lambda: added([names_of(1002)], columns),
         lambda: added(halves, columns),
@@ -171,7 +206,8 @@ def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
     assert len(added([names_of(1002)], columns, categorical=["id"]).wide_columns) == 1004
 
 
-# ---------------------------------------------------------------- digits, against exact rational arithmetic
+# ---------------------------------------------------------------- digits, against exact rational
+# arithmetic
 
 THREE = ["x0", "x1", "x2"]
 
@@ -187,7 +223,9 @@ HARD: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 def error(moments: Moments, X: np.ndarray, sites: np.ndarray) -> float:
     """The largest of all products, relative to the scatters of both columns"""
     worst = 0.0
-    for e, rows in enumerate([*(sites == label for label in moments.environments), np.full(len(X), True)]):
+    for e, rows in enumerate(
+        [*(sites == label for label in moments.environments), np.full(len(X), True)]
+    ):
         exact = exact_scatter(X[rows])
         size = np.sqrt(np.diagonal(exact))
         worst = max(worst, float(np.abs((moments.scatter[e] - exact) / np.outer(size, size)).max()))
@@ -198,7 +236,8 @@ def error(moments: Moments, X: np.ndarray, sites: np.ndarray) -> float:
 @pytest.mark.parametrize("batch_rows", [7, 210])
 def test_twelve_digits(kind: str, batch_rows: int) -> None:
     rng = np.random.default_rng(0)
-    X, sites = rng.normal(size=(210, 3)), rng.integers(0, 3, 210)
+    X = rng.normal(size=(210, 3))
+    sites = rng.integers(0, 3, 210)
     X = HARD[kind](X, sites[:, None])
     table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
     pieces = [table.slice(start, batch_rows) for start in range(0, 210, batch_rows)]

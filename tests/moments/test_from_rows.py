@@ -1,4 +1,5 @@
-"""Moments of rows that stay where they are: as those of the same table in memory, and with the same complaints."""
+"""Moments of rows that stay where they are: as those of the same table in memory, and with the same
+complaints."""
 
 from __future__ import annotations
 
@@ -55,38 +56,74 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("text", {"z": WARDS}, {}),
     ("text that tells environments", {"z": ["u", "v", "w"] * 20}, {}),
     ("text without the rows with gaps", {"z": SOME_WARDS}, {"missing": "drop"}),
-    ("one level is left", {"z": ["other"] + ["only"] * 59, "x": [None, *NORMAL[1:]]}, {"missing": "drop"}),
+    (
+        "one level is left",
+        {"z": ["other"] + ["only"] * 59, "x": [None, *NORMAL[1:]]},
+        {"missing": "drop"},
+    ),
     ("text that is a list of names", {"z": [f"p{n}" for n in range(N)]}, {}),
     ("text of dates", {"z": [str(date) for date in DATES]}, {}),
     ("two ways to write a level", {"z": ["1", "1.0", "2", "3"] * 15}, {"categorical": ["z"]}),
     ("categories", {"z": pa.array(WARDS).dictionary_encode()}, {}),
     ("levels listed", {"z": WARDS}, {"categorical": {"z": ["night", "never", "late", "day"]}}),
-    ("nobody has the first listed", {"z": WARDS}, {"categorical": {"z": ["x", "late", "day", "night"]}}),
+    (
+        "nobody has the first listed",
+        {"z": WARDS},
+        {"categorical": {"z": ["x", "late", "day", "night"]}},
+    ),
     ("levels that are not listed", {"z": WARDS}, {"categorical": {"z": ["night", "late"]}}),
     ("numbers as levels, listed", {"z": COUNTS}, {"categorical": {"z": [3, 2, 1, 0]}}),
-    ("numbers with gaps as levels", {"z": [1.5, None, np.nan, 2.0] * 15}, {"categorical": ["z"], "missing": "drop"}),
+    (
+        "numbers with gaps as levels",
+        {"z": [1.5, None, np.nan, 2.0] * 15},
+        {"categorical": ["z"], "missing": "drop"},
+    ),
     ("dates as levels", {"z": DATES}, {"categorical": ["z"]}),
     ("text as numbers", {"z": ["1", "2.5", " 3", "1e3"] * 15}, {"numeric": ["z"]}),
-    ("text as numbers with gaps", {"z": ["1", None, "3", "1e3"] * 15}, {"numeric": ["z"], "missing": "drop"}),
+    (
+        "text as numbers with gaps",
+        {"z": ["1", None, "3", "1e3"] * 15},
+        {"numeric": ["z"], "missing": "drop"},
+    ),
     ("text as numbers that it is not", {"z": ["1", "2.5", "x", "1e3"] * 15}, {"numeric": ["z"]}),
     ("dates", {"z": DATES}, {}),
     ("lists", {"z": [[1.0]] * N}, {}),
     ("whole numbers beyond 2**53", {"z": [2**53 + 2, *COUNTS[1:]]}, {}),
     ("a spline", {}, {"groups": [spline("x", knots=4)]}),
     ("a spline and levels", {"z": WARDS}, {"groups": {"both": ["z", spline("x", knots=5)]}}),
-    ("a spline of rows that are left", {"z": [None, *NORMAL[1:]]}, {"groups": [spline("x")], "missing": "drop"}),
+    (
+        "a spline of rows that are left",
+        {"z": [None, *NORMAL[1:]]},
+        {"groups": [spline("x")], "missing": "drop"},
+    ),
     ("a spline of chosen environments", {}, {"groups": [spline("x")], "drop_environments": ["b"]}),
     ("a spline of levels", {"z": WARDS}, {"groups": [spline("z")]}),
     ("a spline of few values", {"z": [1.0, 2.0, 3.0] * 20}, {"groups": [spline("z", knots=5)]}),
     ("bytes as levels", {"z": [b"u", b"v", b"v", b"u"] * 15}, {"categorical": ["z"]}),
     ("without rows with a missing number", {"z": [np.nan, None, *NORMAL[2:]]}, {"missing": "drop"}),
-    ("an environment of which no row is left", {"z": [None, 1.5, 2.5] * 19 + [None, 1.0, 1.0]}, {"missing": "drop"}),
-    ("no row is left", {"x": [None, 1.5, None, 2.5] * 15, "z": [1.5, None, 2.5, None] * 15}, {"missing": "drop"}),
+    (
+        "an environment of which no row is left",
+        {"z": [None, 1.5, 2.5] * 19 + [None, 1.0, 1.0]},
+        {"missing": "drop"},
+    ),
+    (
+        "no row is left",
+        {"x": [None, 1.5, None, 2.5] * 15, "z": [1.5, None, 2.5, None] * 15},
+        {"missing": "drop"},
+    ),
     ("infinite, and rows dropped", {"z": [np.inf, np.nan, *NORMAL[2:]]}, {"missing": "drop"}),
     ("a row number", {"z": list(range(N))}, {}),
-    ("a row number beside a list of names", {"x": list(range(N)), "z": [f"p{n}" for n in range(N)]}, {}),
+    (
+        "a row number beside a list of names",
+        {"x": list(range(N)), "z": [f"p{n}" for n in range(N)]},
+        {},
+    ),
     ("a constant", {"z": [0.1] * N}, {}),
-    ("a constant in the rows that are left", {"z": [1.0] * 59 + [2.0], "x": [*NORMAL[1:], None]}, {"missing": "drop"}),
+    (
+        "a constant in the rows that are left",
+        {"z": [1.0] * 59 + [2.0], "x": [*NORMAL[1:], None]},
+        {"missing": "drop"},
+    ),
     ("all features constant", {"z": [0.1] * N, "x": [7] * N}, {}),
     ("a constant outcome", {"y": [1.0] * N}, {}),
     ("an outcome that is constant in an environment", {"y": [1.0, 2.0, 3.0] * 20}, {}),
@@ -94,7 +131,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("rows without labels dropped", {"site": [None, "a", "b"] * 20}, {"missing": "drop"}),
     ("a constant left out", FLAT, {"missing": "drop"}),
     ("a constant of a group", FLAT, {"missing": "drop", "groups": {"both": ["x", "z"]}}),
-    ("gaps in both", {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]}, {"missing": "drop"}),
+    (
+        "gaps in both",
+        {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]},
+        {"missing": "drop"},
+    ),
     ("no labels at all", {"site": pa.nulls(N, pa.string())}, {"missing": "drop"}),
     ("one environment", {"site": ["a"] * N}, {}),
     ("a small environment", {"site": ["a", "b"] * 29 + ["c", "c"]}, {}),
@@ -113,7 +154,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("an environment dropped", FOUR, {"drop_environments": [3]}),
     ("dropped as text, and few rows", FOUR, {"drop_environments": ["3"], "min_rows": 10}),
     ("merged", FOUR, FEW),
-    ("merged, and one dropped", FOUR, {"merge_environments": {"few": [2, 4]}, "drop_environments": [1]}),
+    (
+        "merged, and one dropped",
+        FOUR,
+        {"merge_environments": {"few": [2, 4]}, "drop_environments": [1]},
+    ),
     ("few rows", FOUR, {"min_rows": 15}),
     ("a level of few rows", RARE, {"min_rows": 10}),
     ("a level of a dropped environment", RARE, {"drop_environments": [4]}),
@@ -160,7 +205,9 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
 
 
-@pytest.mark.parametrize(("columns", "settings"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("columns", "settings"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_as_in_memory(columns: dict[str, Any], settings: dict[str, Any], blocks: None) -> None:
     table = pa.table({**PLAIN, **columns})
     expected, expected_said = outcome_of(lambda: in_memory(table, **settings))
@@ -186,7 +233,9 @@ def test_as_in_memory(columns: dict[str, Any], settings: dict[str, Any], blocks:
         ({"y": DATES}, {}, "'y'"),
     ],
 )
-def test_columns_without_numbers(columns: dict[str, Any], settings: dict[str, Any], named: str, blocks: None) -> None:
+def test_columns_without_numbers(
+    columns: dict[str, Any], settings: dict[str, Any], named: str, blocks: None
+) -> None:
     with pytest.raises(DataError, match=named):
         Moments.from_rows(pa.table({**PLAIN, **columns}), "y", "site", **settings)
 
@@ -196,9 +245,15 @@ DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([501, 0, 502, 502] * 15), p
 # {kind: (table, the level that the others are compared with)}
 ORDERED: dict[str, tuple[Any, str]] = {
     "pandas": (pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS)}), "night"),
-    "pandas, ordered": (pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS, ordered=True)}), "night"),
+    "pandas, ordered": (
+        pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS, ordered=True)}),
+        "night",
+    ),
     "polars": (pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Enum(LEVELS))}), "night"),
-    "polars, by letters": (pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Categorical)}), "day"),
+    "polars, by letters": (
+        pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Categorical)}),
+        "day",
+    ),
     "pyarrow, by letters": (pa.table({**PLAIN, "z": DICTIONARY}), "day"),
 }
 
@@ -215,18 +270,23 @@ def test_the_order_of_levels_is_that_of_their_type(kind: str, blocks: None) -> N
 
 
 @pytest.mark.parametrize("missing", ["error", "drop"])
-def test_bits_do_not_depend_on_the_number_of_jobs(missing: str, blocks: None, tmp_path: Path) -> None:
+def test_bits_do_not_depend_on_the_number_of_jobs(
+    missing: str, blocks: None, tmp_path: Path
+) -> None:
     table = pa.table({**PLAIN, "z": WARDS})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=7)
     for rows in (table, tmp_path / "rows.parquet"):
-        one, *others = (Moments.from_rows(rows, "y", "site", missing=missing, n_jobs=jobs) for jobs in (1, 2, 3))
+        one, *others = (
+            Moments.from_rows(rows, "y", "site", missing=missing, n_jobs=jobs) for jobs in (1, 2, 3)
+        )
         for other in others:
             assert_same_bits(other, one)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_splines_of_files_take_two_passes(ending: str, tmp_path: Path) -> None:
-    frame, path = pd.DataFrame(PLAIN), tmp_path / f"rows.{ending}"
+    frame = pd.DataFrame(PLAIN)
+    path = tmp_path / f"rows.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     found = Moments.from_rows(path, "y", "site", groups=[spline("x", knots=4)])
     assert found.groups["x"] == ("x", "x~2", "x~3")
@@ -253,7 +313,9 @@ KINDS = {
 
 def kind_of(table: pd.DataFrame, missing: str = "error", drop: Any = ()) -> Any:
     asked = Wanted("y", "site", choice=Environments(drop=drop), missing=missing)
-    source, wanted = opened([table[start : start + 17] for start in range(0, len(table), 17)], asked, {})
+    source, wanted = opened(
+        [table[start : start + 17] for start in range(0, len(table), 17)], asked, {}
+    )
     return wanted.screened(of_source(source, wanted, 1, False)).outcome_kind
 
 
@@ -287,13 +349,17 @@ def test_too_many_whole_numbers_are_given_up(most: int, monkeypatch: pytest.Monk
 
 
 def test_settings_as_dataclasses(tmp_path: Path) -> None:
-    frame, path = pd.DataFrame(PLAIN | RARE), tmp_path / "t.csv"
+    frame = pd.DataFrame(PLAIN | RARE)
+    path = tmp_path / "t.csv"
     frame.to_csv(path, index=False, sep=";")
-    columns, select = Columns(exclude=["x"], categorical=["z"]), Environments(drop=[4], merge={"few": [2, 3]})
+    columns = Columns(exclude=["x"], categorical=["z"])
+    select = Environments(drop=[4], merge={"few": [2, 3]})
     form = FileFormat(sep=";", decimal=".")
     found = Moments.from_rows(path, "y", "site", columns=columns, select=select, form=form)
     choice = {"drop_environments": [4], "merge_environments": {"few": [2, 3]}}
     as_written = frame.assign(site=frame["site"].astype(str))
-    expected = Moments.from_rows(as_written, "y", "site", exclude=["x"], categorical=["z"], **choice)
+    expected = Moments.from_rows(
+        as_written, "y", "site", exclude=["x"], categorical=["z"], **choice
+    )
     assert_alike(found, expected)
     assert found.environments == ("1", "few")

@@ -35,14 +35,19 @@ def through_ipc(table: pa.Table, folder: Path) -> pa.Table:
         return file.read_all()
 
 
-TRIPS: list[Callable[[pa.Table, Path], pa.Table]] = [lambda table, _: table, through_parquet, through_ipc]
+TRIPS: list[Callable[[pa.Table, Path], pa.Table]] = [
+    lambda table, _: table,
+    through_parquet,
+    through_ipc,
+]
 
 
 def messy() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     n = 90
     frame = pd.DataFrame(
-        rng.normal(size=(n, 3)) * [1.0, 1e-9, 1e9] + [1e9, 0.0, -1e3], columns=["far", "small", "wide"]
+        rng.normal(size=(n, 3)) * [1.0, 1e-9, 1e9] + [1e9, 0.0, -1e3],
+        columns=["far", "small", "wide"],
     )
     frame["ward"] = rng.choice(["day", "night", "ünder"], n)
     frame["always"] = 0.1
@@ -74,11 +79,15 @@ def test_every_bit_comes_back(trip: Callable[[pa.Table, Path], pa.Table], tmp_pa
 def test_all_that_is_known_comes_back() -> None:
     table = make_example().to_frame().assign(ward=["day", "night", "day"] * 300)
     with pytest.warns(DataWarning, match="ward=late"):
-        listed = Moments.from_rows(table, "blood_pressure", "hospital", categorical={"ward": ["night", "late", "day"]})
+        listed = Moments.from_rows(
+            table, "blood_pressure", "hospital", categorical={"ward": ["night", "late", "day"]}
+        )
     assert listed.encoding is not None
     assert listed.encoding.of_levels["ward"].absent == {"late"}
     curved = moments_of_messy({"both": ["far", "small"], "wide": spline("wide", knots=4)})
-    noted = replace(moments_of_messy(), environment_notes=("left out: 'd' (2 rows).",), merged={"u": "m"})
+    noted = replace(
+        moments_of_messy(), environment_notes=("left out: 'd' (2 rows).",), merged={"u": "m"}
+    )
     for moments in (listed, curved, noted):
         assert_same_bits(moments, Moments.from_arrow(moments.to_arrow()))
 
@@ -87,7 +96,12 @@ LABELS: list[list[Hashable]] = [
     ["a", 1, 2.5, False],
     [1.0, "1.0 ", "true", None],
     ["inf", -3, 2**70, 0.5],
-    [dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 1, 2, 3, 4), pd.Timestamp("2020-02-28 00:00:00.000000001"), "2020"],
+    [
+        dt.date(2020, 2, 29),
+        dt.datetime(2020, 2, 29, 1, 2, 3, 4),
+        pd.Timestamp("2020-02-28 00:00:00.000000001"),
+        "2020",
+    ],
     [("a", (1, dt.date(2020, 1, 1))), ("a",), "b", "c"],
     [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), np.int64(7), np.float64(0.1), '"a"\n{}'],
 ]
@@ -100,7 +114,9 @@ def test_labels_keep_their_types(labels: list[Hashable], trip: Any, tmp_path: Pa
     moments = replace(Moments.from_data(make_example()), environments=tuple(labels))
     back = Moments.from_arrow(trip(moments.to_arrow(), tmp_path))
     assert back.environments == tuple(labels)
-    plain = [type(label.item()) if isinstance(label, np.generic) else type(label) for label in labels]
+    plain = [
+        type(label.item()) if isinstance(label, np.generic) else type(label) for label in labels
+    ]
     assert [type(label) for label in back.environments] == plain
 
 
@@ -117,7 +133,8 @@ def test_sites_are_merged_after_the_trip(tmp_path: Path) -> None:
 
 
 def test_other_tables_are_refused() -> None:
-    table, frame = Moments.from_data(make_example()).to_arrow(), make_example().to_frame()
+    table = Moments.from_data(make_example()).to_arrow()
+    frame = make_example().to_frame()
     renamed = table.set_column(0, "label", pa.array(list("123456")))
     for other, told in (
         (pa.concat_tables([table, table]), "12 rows for 6"),
@@ -142,7 +159,8 @@ def retold(table: pa.Table, **changes: Any) -> pa.Table:
 
 def test_damage_is_found() -> None:
     table = Moments.from_data(make_example()).to_arrow()
-    d, kinds = len(table["centre"][0]), {name: table.schema.field(name).type for name in table.column_names}
+    d = len(table["centre"][0])
+    kinds = {name: table.schema.field(name).type for name in table.column_names}
     damaged = [(table.drop_columns(["rest"]), "rest"), (retold(table, outcome="nothing"), "")]
     for name, row, told in (
         ("label", "[1]", ""),
@@ -161,7 +179,9 @@ def test_damage_is_found() -> None:
 
 def test_what_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = Moments.from_data(make_example())
-    with pytest.raises(DataError, match=r"the label frozenset\({'d'}\) .* type frozenset cannot be stored: use"):
+    with pytest.raises(
+        DataError, match=r"the label frozenset\({'d'}\) .* type frozenset cannot be stored: use"
+    ):
         replace(moments, environments=("a", "b", "c", frozenset("d"))).to_arrow()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match=r"invariant-prediction\[parquet\]"):

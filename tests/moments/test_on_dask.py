@@ -43,7 +43,9 @@ class SlowTask:
 def table(n: int = 2000) -> pd.DataFrame:
     rng = np.random.default_rng(3)
     values = pd.DataFrame(rng.normal([1e6, 0.0, 0.0], size=(n, 3)), columns=["a", "b", "y"])
-    kinds = pd.Categorical(rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True)
+    kinds = pd.Categorical(
+        rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True
+    )
     return values.assign(kind=kinds, site=rng.choice(["north", "south", "west"], n))
 
 
@@ -80,8 +82,11 @@ def test_a_worker_dies_and_the_bits_stay_the_same(
 ) -> None:
     here = Moments.from_rows(file, "y", "site")
     original = ParquetSource.tasks
-    monkeypatch.setattr(ParquetSource, "tasks", lambda *asked: [SlowTask(task) for task in original(*asked)])
-    before, killer = set(cluster.pids()), Timer(0.5, cluster.kill, [1])
+    monkeypatch.setattr(
+        ParquetSource, "tasks", lambda *asked: [SlowTask(task) for task in original(*asked)]
+    )
+    before = set(cluster.pids())
+    killer = Timer(0.5, cluster.kill, [1])
     killer.start()
     there = Moments.from_rows(file, "y", "site", dask=cluster.address)
     killer.join()
@@ -104,25 +109,35 @@ def test_a_dask_data_frame(client: Client, where: str) -> None:
     with pytest.warns(DataWarning) as local:
         expected = Moments.from_rows(frame, "y", "site", missing="drop")
     with pytest.warns(DataWarning) as remote:
-        found = Moments.from_rows(dd.from_pandas(frame, npartitions=11), "y", "site", missing="drop", **there)
+        found = Moments.from_rows(
+            dd.from_pandas(frame, npartitions=11), "y", "site", missing="drop", **there
+        )
     assert_alike(found, expected)
     assert [str(each.message) for each in remote] == [str(each.message) for each in local]
     assert found.dropped_rows == expected.dropped_rows
     assert found.feature_names == ("a", "b", "kind")
 
 
-def test_the_current_client_reads_a_dask_data_frame(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_client_reads_a_dask_data_frame(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = dd.from_pandas(table(), npartitions=3)
     here = Moments.from_rows(rows, "y", "site")
-    asked, original = [], Client.compute
-    monkeypatch.setattr(Client, "compute", lambda self, *given: asked.append(self) or original(self, *given))
+    asked = []
+    original = Client.compute
+    monkeypatch.setattr(
+        Client, "compute", lambda self, *given: asked.append(self) or original(self, *given)
+    )
     with Client(cluster.local) as current:
         assert_same_bits(Moments.from_rows(rows, "y", "site"), here)
         assert asked == [current]
 
 
 def test_complaints_are_those_made_here(client: Client, tmp_path: Path) -> None:
-    for name, frame in (("holes", with_holes()), ("ids", table().assign(b=2**60 + np.arange(2000)))):
+    for name, frame in (
+        ("holes", with_holes()),
+        ("ids", table().assign(b=2**60 + np.arange(2000))),
+    ):
         path = tmp_path / f"{name}.parquet"
         frame.to_parquet(path)
         with pytest.raises(DataError) as here:
@@ -132,7 +147,9 @@ def test_complaints_are_those_made_here(client: Client, tmp_path: Path) -> None:
         assert str(there.value) == str(here.value)
 
 
-def test_a_file_that_workers_do_not_find(client: Client, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_workers_do_not_find(
+    client: Client, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = ParquetSource.tasks
 
     def gone(*asked: Any) -> Any:
@@ -141,13 +158,17 @@ def test_a_file_that_workers_do_not_find(client: Client, file: Path, monkeypatch
         return tasks
 
     monkeypatch.setattr(ParquetSource, "tasks", gone)
-    with pytest.raises(DataError, match=r"Dask worker does not find .*rows\.parquet.* run it without dask="):
+    with pytest.raises(
+        DataError, match=r"Dask worker does not find .*rows\.parquet.* run it without dask="
+    ):
         Moments.from_rows(file, "y", "site", dask=client)
 
 
 def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance._tools.parallel._CONNECTION_SECONDS", 1)
-    with pytest.raises(SettingError, match="dask= is for files and Dask data frames, which the table is not"):
+    with pytest.raises(
+        SettingError, match="dask= is for files and Dask data frames, which the table is not"
+    ):
         Moments.from_rows(table(), "y", "site", dask="tcp://127.0.0.1:1")
     with pytest.raises(SettingError, match="n_jobs= is for this machine and dask= for a cluster"):
         Moments.from_rows(file, "y", "site", n_jobs=2, dask="tcp://127.0.0.1:1")

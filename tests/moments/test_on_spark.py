@@ -60,7 +60,9 @@ def assert_close(there: Moments, here: Moments) -> None:
     assert set(there.environments) == set(here.environments)
     order = [there.environments.index(label) for label in here.environments]
     for name in ("counts", "minimum", "maximum"):
-        np.testing.assert_array_equal(getattr(there, name)[order], getattr(here, name), err_msg=name)
+        np.testing.assert_array_equal(
+            getattr(there, name)[order], getattr(here, name), err_msg=name
+        )
     np.testing.assert_allclose(there.means[order], here.means, rtol=1e-13, atol=1e-15)
     scale = 1e-10 * np.abs(here.scatter).max()
     np.testing.assert_allclose(there.scatter[[*order, -1]], here.scatter, rtol=1e-10, atol=scale)
@@ -98,7 +100,9 @@ def test_a_python_worker_dies(spark: Any, tmp_path: Path) -> None:
     frame = table()
     rows = on(spark, frame, tmp_path)
     mark = tmp_path / "killed"
-    plain = rows.select("a", "kind", "y", "site")  # a dot in a name is too much for mapInArrow itself
+    plain = rows.select(
+        "a", "kind", "y", "site"
+    )  # a dot in a name is too much for mapInArrow itself
     dying = plain.mapInArrow(kills_once(mark), plain.schema)
     there = Moments.from_rows(dying, "y", "site", features=["a", "kind"])
     assert mark.exists()

@@ -1,4 +1,5 @@
-"""A random intercept from second moments: against dense algebra, and a mixed model fitted elsewhere."""
+"""A random intercept from second moments: against dense algebra, and a mixed model fitted
+elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +13,11 @@ from invariance.moments.moments import Moments
 from invariance.moments.random_intercept import random_intercept
 
 
-def drawn(seed: int, between: float, n_environments: int = 7, constant: bool = False) -> MultiEnvironmentData:
-    """Features whose means differ between environments; the last one is constant inside each of them if `constant`."""
+def drawn(
+    seed: int, between: float, n_environments: int = 7, constant: bool = False
+) -> MultiEnvironmentData:
+    """Features whose means differ between environments; the last one is constant inside each of
+    them if `constant`."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(n_environments), rng.integers(20, 60, n_environments))
     X = rng.normal(size=(len(labels), 3)) + rng.normal(size=(n_environments, 3))[labels]
@@ -26,21 +30,27 @@ def drawn(seed: int, between: float, n_environments: int = 7, constant: bool = F
 
 
 def dense(data: MultiEnvironmentData, ratio: float) -> tuple[np.ndarray, float, float, np.ndarray]:
-    """Coefficients with the intercept last, −2 log restricted likelihood, noise and effects, from N × N matrices."""
-    X, member = np.column_stack([data.X, np.ones(data.n_rows)]), np.eye(data.n_environments)[data.environment_index]
+    """Coefficients with the intercept last, −2 log restricted likelihood, noise and effects, from N
+    × N matrices."""
+    X = np.column_stack([data.X, np.ones(data.n_rows)])
+    member = np.eye(data.n_environments)[data.environment_index]
     V = np.eye(data.n_rows) + ratio * member @ member.T
     weighted = np.linalg.solve(V, X)
     b = np.linalg.solve(X.T @ weighted, weighted.T @ data.y)
     left = np.linalg.solve(V, data.y - X @ b)
-    rss, freedom = float((data.y - X @ b) @ left), data.n_rows - X.shape[1]
+    rss = float((data.y - X @ b) @ left)
+    freedom = data.n_rows - X.shape[1]
     volumes = np.linalg.slogdet(V)[1] + np.linalg.slogdet(X.T @ weighted)[1]
     return b, freedom * np.log(rss) + volumes, rss / freedom, ratio * member.T @ left
 
 
 @pytest.mark.parametrize(
-    ("seed", "between", "constant"), [(0, 0.8, False), (1, 0.0, False), (2, 30.0, False), (3, 0.5, True)]
+    ("seed", "between", "constant"),
+    [(0, 0.8, False), (1, 0.0, False), (2, 30.0, False), (3, 0.5, True)],
 )
-def test_it_is_the_restricted_maximum_likelihood_of_dense_algebra(seed: int, between: float, constant: bool) -> None:
+def test_it_is_the_restricted_maximum_likelihood_of_dense_algebra(
+    seed: int, between: float, constant: bool
+) -> None:
     data = drawn(seed, between, constant=constant)
     moments = Moments.from_data(data)
     fit = random_intercept(moments, moments.feature_columns)

@@ -48,10 +48,14 @@ SUBSETS = np.array(list(product([False, True], repeat=len(NAMES))))
 
 
 def table(collinear: bool = False, heavy: float = 3.0, n: int = 3_000) -> pd.DataFrame:
-    """y = u − v + noise, of t distribution with `heavy` degrees; x is an effect of y, otherwise in each site"""
+    """y = u − v + noise, of t distribution with `heavy` degrees; x is an effect of y, otherwise in
+    each site"""
     rng = np.random.default_rng(5)
     place = rng.integers(0, 4, n)
-    X = rng.standard_t(5, size=(n, len(NAMES))) * (1.0 + 0.5 * place[:, None]) + 100.0 * place[:, None]
+    X = (
+        rng.standard_t(5, size=(n, len(NAMES))) * (1.0 + 0.5 * place[:, None])
+        + 100.0 * place[:, None]
+    )
     y = X[:, 0] - X[:, 1] + rng.standard_t(heavy, size=n)
     X[:, 3] = y * (1.0 + place) + rng.normal(size=n)
     if collinear:
@@ -78,16 +82,21 @@ def test_kurtosis_of_every_subset_is_that_of_the_rows(resolve: bool, far: float)
     frame = table()
     moved = frame.assign(**{name: frame[name] + far for name in (*NAMES, "y")})
     near = moved.assign(**{name: moved[name] - far for name in (*NAMES, "y")})
-    whole, again = GaussianFromMoments(data_of(near)), GaussianFromMoments(with_second_pass(moved, resolve))
+    whole = GaussianFromMoments(data_of(near))
+    again = GaussianFromMoments(with_second_pass(moved, resolve))
     expected = whole.excess_kurtosis(SUBSETS)
     assert expected.max() > 1.0
-    np.testing.assert_allclose(again.excess_kurtosis(SUBSETS), expected, rtol=1e-9 if far else 1e-10)
+    np.testing.assert_allclose(
+        again.excess_kurtosis(SUBSETS), expected, rtol=1e-9 if far else 1e-10
+    )
 
 
 def test_nearly_dependent_subsets_are_decided_as_by_rows() -> None:
     frame = table(collinear=True)
-    data, moments = data_of(frame), with_second_pass(frame, True)
-    whole, again = GaussianFromMoments(data), GaussianFromMoments(moments)
+    data = data_of(frame)
+    moments = with_second_pass(frame, True)
+    whole = GaussianFromMoments(data)
+    again = GaussianFromMoments(moments)
     assert (GaussianFromMoments(moments_of(frame)).log_ratio_many(SUBSETS) == -np.inf).sum() == 8
     assert np.isfinite(whole.log_ratio_many(SUBSETS)).all()
     for ability in ("log_ratio_many", "rescore", "excess_kurtosis", "left_out_r2_many"):
@@ -96,27 +105,43 @@ def test_nearly_dependent_subsets_are_decided_as_by_rows() -> None:
     means = [MeanGaussian(rows).log_ratio_many(SUBSETS) for rows in (moments, data)]
     np.testing.assert_allclose(*means, rtol=1e-7)
     both = SUBSETS[-1]
-    np.testing.assert_allclose(again.standard_errors(both).values, whole.standard_errors(both).values, rtol=1e-7)
+    np.testing.assert_allclose(
+        again.standard_errors(both).values, whole.standard_errors(both).values, rtol=1e-7
+    )
     fits = again.fit(both), whole.fit(both)
-    for name, rtol in (("local_coefficients", 1e-7), ("local_intercepts", 1e-6), ("intercept", 1e-6)):
+    for name, rtol in (
+        ("local_coefficients", 1e-7),
+        ("local_intercepts", 1e-6),
+        ("intercept", 1e-6),
+    ):
         np.testing.assert_allclose(*(getattr(fit, name) for fit in fits), rtol=rtol)
 
 
 def test_what_was_seen_goes_with_chosen_environments_and_columns() -> None:
     frame = table(collinear=True)
-    whole, again = data_of(frame).choosing(["a", "c", "d"]), with_second_pass(frame, True).choosing(["a", "c", "d"])
-    rows, moments = GaussianFromMoments(whole), GaussianFromMoments(again)
-    np.testing.assert_allclose(moments.excess_kurtosis(SUBSETS), rows.excess_kurtosis(SUBSETS), rtol=1e-8)
-    np.testing.assert_allclose(moments.log_ratio_many(SUBSETS), rows.log_ratio_many(SUBSETS), rtol=1e-8)
+    whole = data_of(frame).choosing(["a", "c", "d"])
+    again = with_second_pass(frame, True).choosing(["a", "c", "d"])
+    rows = GaussianFromMoments(whole)
+    moments = GaussianFromMoments(again)
+    np.testing.assert_allclose(
+        moments.excess_kurtosis(SUBSETS), rows.excess_kurtosis(SUBSETS), rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        moments.log_ratio_many(SUBSETS), rows.log_ratio_many(SUBSETS), rtol=1e-8
+    )
     kept = sampled_data(again, NAMES)
     assert kept is not None
     assert kept.counts.tolist() == whole.counts.tolist()
     turned = GaussianFromMoments(again.of_columns(("w", "z", "y", "u")).with_outcome("u"))
     direct = GaussianFromMoments(
-        MultiEnvironmentData.from_table(frame[frame.site != "b"][["w", "z", "y", "u", "site"]], "u", "site")
+        MultiEnvironmentData.from_table(
+            frame[frame.site != "b"][["w", "z", "y", "u", "site"]], "u", "site"
+        )
     )
     every = np.array(list(product([False, True], repeat=3)))
-    np.testing.assert_allclose(turned.log_ratio_many(every), direct.log_ratio_many(every), rtol=1e-7)
+    np.testing.assert_allclose(
+        turned.log_ratio_many(every), direct.log_ratio_many(every), rtol=1e-7
+    )
 
 
 def test_n_jobs_changes_no_bit() -> None:
@@ -166,14 +191,18 @@ def test_few_rows_are_all_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     for most, fewest, taken in ((3_000, 1, counts), (1, 3_000, counts), (1_500, 1, counts / 2)):
         monkeypatch.setattr(fourth_moments, "_SAMPLED_ROWS", most)
         monkeypatch.setattr(fourth_moments, "_FEWEST_SAMPLED", fewest)
-        np.testing.assert_allclose(cast(Any, with_second_pass(frame, False).second).fourths.sampled, taken, rtol=0.15)
+        np.testing.assert_allclose(
+            cast(Any, with_second_pass(frame, False).second).fourths.sampled, taken, rtol=0.15
+        )
 
 
 @pytest.mark.usefixtures("sampling")
 def test_a_sample_of_rows_counts_as_so_many() -> None:
     frame = table(heavy=1e9, n=20_000)
     high = frame.u > frame.groupby("site").u.transform("mean")
-    uneven = frame.assign(y=np.where(high, 2.0, 1.0) * (frame.y - frame.u + frame.v) + frame.u - frame.v)
+    uneven = frame.assign(
+        y=np.where(high, 2.0, 1.0) * (frame.y - frame.u + frame.v) + frame.u - frame.v
+    )
     for rows, even in ((frame, True), (uneven, False)):
         model = clone(SITES).fit(moments_of(rows), rows=rows)
         shape = cast(Any, model.decision_.noise).shape
@@ -190,16 +219,21 @@ def test_any_other_row_is_refused() -> None:
         other = frame.copy()
         other.loc[row, "w"] += 0.1
         with pytest.raises(DataError, match="other values are in 'w'"):
-            SecondPass(moments_of(frame), Rows(other), "site", None, {}).with_fourth_moments(moments_of(frame), NAMES)
+            SecondPass(moments_of(frame), Rows(other), "site", None, {}).with_fourth_moments(
+                moments_of(frame), NAMES
+            )
 
 
 def test_factors_keep_the_digits_of_columns() -> None:
     frame = table()
     frame["z"] = frame.u + 1e-3 * np.random.default_rng(1).normal(size=len(frame))
-    whole, again = GaussianFromMoments(data_of(frame)), GaussianFromMoments(with_second_pass(frame, False))
+    whole = GaussianFromMoments(data_of(frame))
+    again = GaussianFromMoments(with_second_pass(frame, False))
     fits = (model.fit(SUBSETS[-1]).local_coefficients for model in (again, whole))
     np.testing.assert_allclose(*fits, rtol=1e-11)
-    np.testing.assert_allclose(*(model.standard_errors(SUBSETS[-1]).values for model in (again, whole)), rtol=1e-11)
+    np.testing.assert_allclose(
+        *(model.standard_errors(SUBSETS[-1]).values for model in (again, whole)), rtol=1e-11
+    )
 
 
 SITES = BIP(progress=False, columns=Columns(environment="site"))
@@ -209,7 +243,8 @@ def test_heavy_tails_change_the_verdict_as_with_rows() -> None:
     frame = table(heavy=2.4)
     data = data_of(frame)
     source = Rows(frame)
-    whole, again = BIP().fit(data), clone(SITES).fit(Moments.from_data(data), rows=source)
+    whole = BIP().fit(data)
+    again = clone(SITES).fit(Moments.from_data(data), rows=source)
     with pytest.warns(Warning, match="baselines and noise may differ"):
         alone = BIP().fit(Moments.from_data(data))
     assert len(source.asked) == 1
@@ -217,7 +252,9 @@ def test_heavy_tails_change_the_verdict_as_with_rows() -> None:
     assert not alone.invariant_
     assert again.selected_features_ == whole.selected_features_ == ("u", "v")
     np.testing.assert_allclose(again.posterior_.inclusion, whole.posterior_.inclusion, rtol=1e-9)
-    np.testing.assert_allclose(again.predict_interval(frame), whole.predict_interval(frame), rtol=1e-7)
+    np.testing.assert_allclose(
+        again.predict_interval(frame), whole.predict_interval(frame), rtol=1e-7
+    )
     assert str(again.diagnose()) == str(whole.diagnose())
     shapes: list[Any] = [model.decision_.noise.shape for model in (again, whole)]
     np.testing.assert_allclose(*shapes, rtol=1e-8)
@@ -228,7 +265,8 @@ def test_residuals_are_checked_in_the_sample() -> None:
     frame = table(n=300)
     data = data_of(frame)
     moments = with_second_pass(frame, False)
-    sampled, whole = residual_check(moments, SUBSETS[24]), residual_check(data, ["u", "v"])
+    sampled = residual_check(moments, SUBSETS[24])
+    whole = residual_check(data, ["u", "v"])
     assert (sampled.subset, sampled.rows, sampled.alarm) == (whole.subset, whole.rows, whole.alarm)
     assert sampled.r2 == pytest.approx(whole.r2, abs=0.05)
     with pytest.raises(SettingError, match="rows"):
@@ -237,8 +275,10 @@ def test_residuals_are_checked_in_the_sample() -> None:
 
 def test_collinear_columns_take_two_readings_and_are_diagnosed_as_with_rows() -> None:
     frame = table(collinear=True)
-    source, both = Rows(frame), ["u", "v", "z"]
-    again, whole = clone(SITES).fit(moments_of(frame), rows=source), BIP().fit(data_of(frame))
+    source = Rows(frame)
+    both = ["u", "v", "z"]
+    again = clone(SITES).fit(moments_of(frame), rows=source)
+    whole = BIP().fit(data_of(frame))
     assert len(source.asked) == 2
     assert str(again.diagnose(both, leave_out=False)) == str(whole.diagnose(both, leave_out=False))
 
@@ -312,21 +352,32 @@ def test_merged_moments_forget_what_was_seen() -> None:
 
 def small_table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    kind, n = rng.integers(0, 2, 240), np.arange(240)
+    kind = rng.integers(0, 2, 240)
+    n = np.arange(240)
     frame = pd.DataFrame(
-        {"a": rng.normal(size=240), "g": np.array(["p", "q"])[kind], "site": np.resize(list("uvwx"), 240)}
+        {
+            "a": rng.normal(size=240),
+            "g": np.array(["p", "q"])[kind],
+            "site": np.resize(list("uvwx"), 240),
+        }
     )
     return frame.assign(y=frame.a + rng.standard_t(3, size=240), z=n * 7 % 9)
 
 
 def same_p_values(
-    moments: Moments, rows: Any, frame: pd.DataFrame, format: FileFormat | None = None, **settings: Any
+    moments: Moments,
+    rows: Any,
+    frame: pd.DataFrame,
+    format: FileFormat | None = None,
+    **settings: Any,
 ) -> None:
     """As rows in memory give them, which know of tails."""
     again = clone(SITES).fit(moments, rows=rows, format=format)
     whole = BIP(progress=False).fit(MultiEnvironmentData.from_table(frame, "y", "site", **settings))
     masks = np.array(list(product([False, True], repeat=moments.n_features)))[1:]
-    one, other = (fit.decision_.findings.judge.evidence(masks).p_invariant for fit in (again, whole))
+    one, other = (
+        fit.decision_.findings.judge.evidence(masks).p_invariant for fit in (again, whole)
+    )
     np.testing.assert_allclose(one, other, rtol=1e-8)
 
 
@@ -347,13 +398,17 @@ def rare() -> pd.DataFrame:
         {"drop_environments": ["x"], "merge_environments": {"x": ["u", "v"]}},
     ],
 )
-def test_levels_of_environments_that_are_not_used(rare: pd.DataFrame, settings: dict[str, Any]) -> None:
+def test_levels_of_environments_that_are_not_used(
+    rare: pd.DataFrame, settings: dict[str, Any]
+) -> None:
     rare = rare.drop(index=rare.index[rare.site == "x"][30:])
     same_p_values(Moments.from_rows(rare, "y", "site", **settings), rare, rare, **settings)
 
 
 def test_levels_of_rows_that_do_not_count(rare: pd.DataFrame) -> None:
-    same_p_values(Moments.from_rows(rare, "y", "site").choosing(["u", "v", "w"]), rare, rare[rare.site != "x"])
+    same_p_values(
+        Moments.from_rows(rare, "y", "site").choosing(["u", "v", "w"]), rare, rare[rare.site != "x"]
+    )
     rare.loc[rare.g == "rare", "y"] = np.nan
     with pytest.warns(Warning, match="dropped"):
         moments = Moments.from_rows(rare, "y", "site", missing="drop")
@@ -377,9 +432,12 @@ def test_a_column_that_is_not_there_is_named() -> None:
 
 
 def test_files_are_read_again_with_their_options(tmp_path: Path) -> None:
-    frame, path = small_table().drop(columns="g"), tmp_path / "t.csv"
+    frame = small_table().drop(columns="g")
+    path = tmp_path / "t.csv"
     options: dict[str, Any] = {"na": ["-999"], "sep": ";", "decimal": ","}
-    frame.assign(a=frame.a.where(frame.index % 9 > 0, -999)).to_csv(path, index=False, sep=";", decimal=",")
+    frame.assign(a=frame.a.where(frame.index % 9 > 0, -999)).to_csv(
+        path, index=False, sep=";", decimal=","
+    )
     with pytest.warns(Warning, match="dropped"):
         moments = Moments.from_rows(path, "y", "site", missing="drop", **options)
     same_p_values(moments, path, frame[frame.index % 9 > 0], FileFormat(**options))
@@ -397,7 +455,9 @@ def test_labels_of_another_type(first: type, merge: dict[str, list[Any]]) -> Non
     merged = {new: [first(label) for label in labels] for new, labels in merge.items()}
     moments = Moments.from_rows(frames[first], "y", "site", merge_environments=merged)
     one, other = (clone(SITES).fit(moments, rows=rows) for rows in frames.values())
-    assert one.posterior_.log_probabilities.tobytes() == other.posterior_.log_probabilities.tobytes()
+    assert (
+        one.posterior_.log_probabilities.tobytes() == other.posterior_.log_probabilities.tobytes()
+    )
     assert one.new_environments().to_frame().equals(other.new_environments().to_frame())
 
 

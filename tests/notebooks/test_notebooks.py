@@ -1,4 +1,5 @@
-"""In a notebook every plot shows by itself, once; the progress of a fit is one display, and nothing stays of it."""
+"""In a notebook every plot shows by itself, once; the progress of a fit is one display, and nothing
+stays of it."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def work(steps=5, then=None):
                 raise then
 """,
     "alone": "work()",
-    "said": "print(len(shown) > 2, 'first stage' in shown[0], 'second stage' in shown[-1]); shown.clear()",
+    "said": "print(len(shown) > 2, 'first stage' in shown[0], 'second stage' in shown[-1]); "
+    "shown.clear()",
     "an answer after it": "work()\n'the answer'",
     "raises": "work(then=KeyboardInterrupt())",
     "text before it": "print('before')\nwork()\nprint('after')",

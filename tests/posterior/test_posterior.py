@@ -16,12 +16,20 @@ from hypothesis import strategies as st
 
 from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.posterior import Evidence
-from posteriors import all_masks, assert_same, cut, enumerate_posterior, from_probabilities, random_posterior
+from posteriors import (
+    all_masks,
+    assert_same,
+    cut,
+    enumerate_posterior,
+    from_probabilities,
+    random_posterior,
+)
 
 
 def test_marginals_and_mode_agree_with_enumeration() -> None:
     log_ratios = -np.arange(8.0)[::-1]
-    posterior, weights = enumerate_posterior(log_ratios), np.exp(log_ratios)
+    posterior = enumerate_posterior(log_ratios)
+    weights = np.exp(log_ratios)
     assert posterior.mode == ("x0", "x1", "x2")
     assert posterior.mode_probability == pytest.approx(1 / weights.sum(), rel=1e-12)
     series = posterior.inclusion_probabilities
@@ -77,30 +85,40 @@ def test_credible_collection_asks_the_source_or_warns() -> None:
 
 
 def test_order_of_ties_does_not_depend_on_the_engine() -> None:
-    rng, base = np.random.default_rng(5), random_posterior(0, p=9)
+    rng = np.random.default_rng(5)
+    base = random_posterior(0, p=9)
     log_ratios = -rng.integers(0, 2, 512).astype(float)
     table = all_masks(9), log_ratios, log_ratios - np.log(np.exp(log_ratios).sum())
     found = []
     for _ in range(2):
         order = rng.permutation(512)
         masks, log_ratios, log_probabilities = (values[order] for values in table)
-        found.append(replace(base, masks=masks, log_ratios=log_ratios, log_probabilities=log_probabilities))
+        found.append(
+            replace(base, masks=masks, log_ratios=log_ratios, log_probabilities=log_probabilities)
+        )
     assert_same(*found)
     rows = zip(found[0].masks, found[0].log_probabilities, strict=True)
-    keys = [(-log_probability, int(mask.sum()), tuple(np.flatnonzero(mask))) for mask, log_probability in rows]
+    keys = [
+        (-log_probability, int(mask.sum()), tuple(np.flatnonzero(mask)))
+        for mask, log_probability in rows
+    ]
     assert keys == sorted(keys)
 
 
 def test_probability_by_names_and_mask_in_the_table_and_outside() -> None:
     posterior = random_posterior(7)
     table = posterior.subsets(None)
-    for subset, probability in zip(table["subset"].tolist(), table["probability"].tolist(), strict=True):
+    for subset, probability in zip(
+        table["subset"].tolist(), table["probability"].tolist(), strict=True
+    ):
         assert posterior.probability(subset) == pytest.approx(probability, rel=1e-12)
         mask = [name in subset for name in posterior.feature_names]
         assert posterior.probability(mask) == posterior.probability(np.array(mask))
         assert posterior.probability(reversed(subset)) == posterior.probability(mask)
     last = table["subset"].iloc[-1]
-    assert cut(posterior, 3, source=True).probability(last) == pytest.approx(posterior.probability(last), rel=1e-12)
+    assert cut(posterior, 3, source=True).probability(last) == pytest.approx(
+        posterior.probability(last), rel=1e-12
+    )
     assert cut(posterior, 3, n_subsets=3).probability(last) == 0.0
     assert posterior.probability(posterior.mode) == cut(posterior, 3).probability(posterior.mode)
 
@@ -111,7 +129,9 @@ def test_sample_matches_the_probabilities() -> None:
     assert list(draws.columns) == ["x0", "x1", "x2"]
     assert set(draws.dtypes) == {np.dtype(bool)}
     np.testing.assert_allclose(draws.mean(), posterior.inclusion, atol=0.015)
-    pd.testing.assert_frame_equal(posterior.sample(50, 3), posterior.sample(50, np.random.default_rng(3)))
+    pd.testing.assert_frame_equal(
+        posterior.sample(50, 3), posterior.sample(50, np.random.default_rng(3))
+    )
     assert not posterior.sample(50, 3).equals(posterior.sample(50, 4))
 
 
@@ -123,11 +143,27 @@ REFUSED = {
     "an empty summary": (lambda: random_posterior(0).summary(0), SettingError, "top"),
     "no draws": (lambda: random_posterior(0).sample(0), SettingError, "n must"),
     "draws of a part": (lambda: cut(random_posterior(2), 3).sample(2), SettingError, "3 subsets"),
-    "outside the table": (lambda: cut(random_posterior(7), 3).probability(["x0", "x1"]), SettingError, "3 subsets"),
-    "pairs": (lambda: random_posterior(0, pairwise=None).pairwise_inclusion, SettingError, "engine='exact'"),
-    "unknown feature": (lambda: random_posterior(0).probability(["x1", "x_2"]), ValueError, "'x_2'"),
+    "outside the table": (
+        lambda: cut(random_posterior(7), 3).probability(["x0", "x1"]),
+        SettingError,
+        "3 subsets",
+    ),
+    "pairs": (
+        lambda: random_posterior(0, pairwise=None).pairwise_inclusion,
+        SettingError,
+        "engine='exact'",
+    ),
+    "unknown feature": (
+        lambda: random_posterior(0).probability(["x1", "x_2"]),
+        ValueError,
+        "'x_2'",
+    ),
     "one string": (lambda: random_posterior(0).probability("x1"), TypeError, "x1"),
-    "short mask": (lambda: random_posterior(0).probability([True, False]), ValueError, "4 features"),
+    "short mask": (
+        lambda: random_posterior(0).probability([True, False]),
+        ValueError,
+        "4 features",
+    ),
     "positions": (lambda: random_posterior(0).probability([1, 2]), TypeError, "1"),
 }
 
@@ -149,7 +185,9 @@ INCONSISTENT = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, one) for name, values in INCONSISTENT.items() for one in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, one) for name, values in INCONSISTENT.items() for one in values]
+)
 def test_inconsistent_parts_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         replace(random_posterior(0), **{name: value})

@@ -17,7 +17,13 @@ from invariance.exceptions import DataError, FileError
 from invariance.posterior import Posterior
 from posteriors import assert_same, enumerate_posterior, random_posterior
 
-labels = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none())
+labels = st.one_of(
+    st.text(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+)
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -57,7 +63,9 @@ def test_json_round_trip_is_exact(data: st.DataObject) -> None:
 
 def test_json_file_and_labels_that_json_lacks(tmp_path: Path) -> None:
     environments = (datetime.date(2020, 1, 2), (1, "b"), np.int64(3))
-    posterior = random_posterior(0, environments=environments, notes=("first",), diagnostics={"n": np.int64(4)})
+    posterior = random_posterior(
+        0, environments=environments, notes=("first",), diagnostics={"n": np.int64(4)}
+    )
     path = tmp_path / "posterior.json"
     assert posterior.to_json(path) == path.read_text(encoding="utf-8").rstrip("\n")
     for origin in (path, str(path)):
@@ -84,7 +92,9 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in DAMAGES.items() for value in values])
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, values in DAMAGES.items() for value in values]
+)
 def test_bad_json_is_refused(key: str, value: Any) -> None:
     content = json.loads(random_posterior(0, p=2).to_json())
     with pytest.raises(DataError):

@@ -1,4 +1,5 @@
-"""What the data say about single subsets, against plain computations, and when none of them looks invariant."""
+"""What the data say about single subsets, against plain computations, and when none of them looks
+invariant."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ MASKS = all_masks(4)
 def left_out_r2(data: MultiEnvironmentData, mask: np.ndarray) -> float:
     errors = 0.0
     for e in range(data.n_environments):
-        own, rest = data.environment_index == e, data.environment_index != e
+        own = data.environment_index == e
+        rest = data.environment_index != e
         design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
         beta = np.linalg.lstsq(design[rest], data.y[rest], rcond=None)[0]
         errors += ((data.y[own] - design[own] @ beta) ** 2).sum()
@@ -61,8 +63,11 @@ def constant_in_an_environment() -> MultiEnvironmentData:
     ],
     ids=["default", "wide", "strict", "without rows", "constant in an environment"],
 )
-def test_evidence_of_all_subsets(data: MultiEnvironmentData, tolerance: Tolerance, with_rows: bool) -> None:
-    model, plain = LinearGaussian().bind(data if with_rows else Moments.from_data(data)), plain_evidence(data)
+def test_evidence_of_all_subsets(
+    data: MultiEnvironmentData, tolerance: Tolerance, with_rows: bool
+) -> None:
+    model = LinearGaussian().bind(data if with_rows else Moments.from_data(data))
+    plain = plain_evidence(data)
     if with_rows:
         np.testing.assert_allclose(model.excess_kurtosis(MASKS), plain.kurtosis, atol=1e-9)
     else:
@@ -75,7 +80,9 @@ def test_evidence_of_all_subsets(data: MultiEnvironmentData, tolerance: Toleranc
         found.p_exact, plain.p_invariant(0.0, 0.0, tolerance.lowest_level), rtol=1e-6, atol=1e-11
     )
     np.testing.assert_allclose(found.p_mean, plain.p_mean(tolerance.rho), rtol=1e-6, atol=1e-13)
-    np.testing.assert_allclose(found.p_spread, plain.p_variance(tolerance.tau), rtol=1e-6, atol=1e-13)
+    np.testing.assert_allclose(
+        found.p_spread, plain.p_variance(tolerance.tau), rtol=1e-6, atol=1e-13
+    )
     joint = plain.p_invariant(tolerance.rho, tolerance.tau, tolerance.lowest_level)
     np.testing.assert_allclose(found.p_invariant, joint, rtol=1e-6, atol=1e-11)
     total = ((data.y - data.y.mean()) ** 2).sum()
@@ -85,14 +92,20 @@ def test_evidence_of_all_subsets(data: MultiEnvironmentData, tolerance: Toleranc
 
 @pytest.mark.parametrize("second_moments", ["all", "on demand"])
 def test_the_risk_in_a_new_environment(second_moments: str) -> None:
-    found = LinearGaussian(second_moments=second_moments).bind(EXAMPLE).random_effects_risk_many(MASKS)
-    np.testing.assert_allclose(found, [risk_in_a_new_environment(EXAMPLE, mask) for mask in MASKS], rtol=1e-8)
+    found = (
+        LinearGaussian(second_moments=second_moments).bind(EXAMPLE).random_effects_risk_many(MASKS)
+    )
+    np.testing.assert_allclose(
+        found, [risk_in_a_new_environment(EXAMPLE, mask) for mask in MASKS], rtol=1e-8
+    )
 
 
 def with_settings(n_environments: int, n_settings: int) -> MultiEnvironmentData:
-    """The first features are constant in every environment, the very first of them one that the outcome follows."""
+    """The first features are constant in every environment, the very first of them one that the
+    outcome follows."""
     data = simulated(4, (14,) * n_environments, seed=2)
-    X, settings = data.X.copy(), np.random.default_rng(1).normal(size=(n_environments, n_settings))
+    X = data.X.copy()
+    settings = np.random.default_rng(1).normal(size=(n_environments, n_settings))
     X[:, :n_settings] = settings[data.environment_index]
     return MultiEnvironmentData.from_arrays(X, data.y + 4.0 * X[:, 0], data.environment_index)
 
@@ -100,8 +113,14 @@ def with_settings(n_environments: int, n_settings: int) -> MultiEnvironmentData:
 @pytest.mark.parametrize("from_rows", [True, False])
 def test_the_risk_of_features_that_are_constant_in_every_environment(from_rows: bool) -> None:
     data = with_settings(7, 2)
-    found = LinearGaussian().bind(data if from_rows else Moments.from_data(data)).random_effects_risk_many(MASKS)
-    np.testing.assert_allclose(found, [risk_in_a_new_environment(data, mask) for mask in MASKS], rtol=1e-8)
+    found = (
+        LinearGaussian()
+        .bind(data if from_rows else Moments.from_data(data))
+        .random_effects_risk_many(MASKS)
+    )
+    np.testing.assert_allclose(
+        found, [risk_in_a_new_environment(data, mask) for mask in MASKS], rtol=1e-8
+    )
     assert MASKS[np.argmin(found), 0]
     # Two coefficients cannot be told from the differences between four environments.
     risks = LinearGaussian().bind(with_settings(4, 2)).random_effects_risk_many(MASKS)
@@ -129,10 +148,14 @@ def test_subsets_outside_the_support_are_not_compatible() -> None:
     mask = np.array([[True, True, False, False, True]])
     found = judge.evidence(mask).one()
     assert found.deviance == np.inf
-    assert np.isnan([found.p_exact, found.p_mean, found.p_spread, found.p_invariant, found.r2]).all()
+    assert np.isnan(
+        [found.p_exact, found.p_mean, found.p_spread, found.p_invariant, found.r2]
+    ).all()
     assert not judge.compatible(mask)[0]
     assert judge.rejected(mask)[0]
-    assert np.isfinite(judge.evidence(MASKS[:, [0, 1, 2, 3, 0]] & [1, 1, 1, 1, 0]).p_invariant).all()
+    assert np.isfinite(
+        judge.evidence(MASKS[:, [0, 1, 2, 3, 0]] & [1, 1, 1, 1, 0]).p_invariant
+    ).all()
 
 
 def test_evidence_of_a_posterior_by_names_and_after_saving() -> None:
@@ -141,11 +164,17 @@ def test_evidence_of_a_posterior_by_names_and_after_saving() -> None:
     table = posterior.subsets(5)
     first = posterior.evidence(table["subset"][0])
     assert first.p_invariant == table["p_invariant"][0]
-    assert posterior.evidence([names[2]]).deviance == pytest.approx(-2 * posterior.judge.model.log_ratio([names[2]]))
+    assert posterior.evidence([names[2]]).deviance == pytest.approx(
+        -2 * posterior.judge.model.log_ratio([names[2]])
+    )
     for copy in (Posterior.from_json(posterior.to_json()), pickle.loads(pickle.dumps(posterior))):
         again = copy.subsets(5)
-        np.testing.assert_allclose(again.drop(columns="subset"), table.drop(columns="subset"), rtol=1e-14)
-        assert copy.evidence(table["subset"][3]).p_exact == pytest.approx(table["p_exact"][3], rel=1e-12)
+        np.testing.assert_allclose(
+            again.drop(columns="subset"), table.drop(columns="subset"), rtol=1e-14
+        )
+        assert copy.evidence(table["subset"][3]).p_exact == pytest.approx(
+            table["p_exact"][3], rel=1e-12
+        )
 
 
 def test_evidence_that_was_not_saved_is_not_invented() -> None:
@@ -160,7 +189,14 @@ def test_evidence_that_was_not_saved_is_not_invented() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"rho": -0.1}, {"rho": 20}, {"tau": float("nan")}, {"level": 0.0}, {"weak_level": 1}, {"level": "low"}],
+    [
+        {"rho": -0.1},
+        {"rho": 20},
+        {"tau": float("nan")},
+        {"level": 0.0},
+        {"weak_level": 1},
+        {"level": "low"},
+    ],
     ids=str,
 )
 def test_impossible_tolerances(given: dict) -> None:
@@ -198,7 +234,8 @@ def invariant(constant: np.ndarray, rows: int, rng: np.random.Generator) -> Mult
 
 @pytest.mark.parametrize("constants", ["none", "everywhere", "in one"])
 def test_law_of_an_invariant_subset(constants: str) -> None:
-    """120 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
+    """120 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what
+    they say."""
     rng = np.random.default_rng(1)
     constant = np.zeros((5, 8), dtype=bool)
     constant[:, :2] = constants == "everywhere"
@@ -209,23 +246,30 @@ def test_law_of_an_invariant_subset(constants: str) -> None:
         model = LinearGaussian().bind(invariant(constant, 15, rng))
         values[i] = model.log_ratio_many(everything)[0]
         chances[i] = model.invariance_tails(everything, values[i : i + 1])[0]
-    assert values.mean() == pytest.approx(model.null_many(everything).expected[0], abs=4 * values.std() / np.sqrt(120))
+    assert values.mean() == pytest.approx(
+        model.null_many(everything).expected[0], abs=4 * values.std() / np.sqrt(120)
+    )
     _, variance = deviance_moments(model.moments.group_counts, model.ranks(everything))
     assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.25)
     for level in (0.05, 0.5):
-        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 120))
+        assert np.mean(chances <= level) == pytest.approx(
+            level, abs=4 * np.sqrt(level * (1 - level) / 120)
+        )
 
 
 def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
     model = LinearGaussian().bind(Moments.from_data(broken(p=3, rows=4)))
     masks = [[1, 1, 1], [1, 0, 0]]
-    expected, probability = model.null_many(masks).expected, model.invariance_tails(masks, [-1e6, -1e6])
+    expected = model.null_many(masks).expected
+    probability = model.invariance_tails(masks, [-1e6, -1e6])
     assert (expected[0], probability[0]) == (-np.inf, 1.0)
     assert np.isfinite(expected[1])
     assert probability[1] < 1e-9
 
 
-@pytest.mark.parametrize("engine", [Enumeration(), Tempering(steps=50), Variational(iterations=300)])
+@pytest.mark.parametrize(
+    "engine", [Enumeration(), Tempering(steps=50), Variational(iterations=300)]
+)
 def test_every_engine_tells_that_the_exact_test_rejects_the_mode(engine: Any) -> None:
     data = broken()
     posterior = run(LinearGaussian().bind(Moments.from_data(data)), UniformPrior(), engine)
@@ -247,7 +291,8 @@ def test_fit_warns() -> None:
 
 
 def test_subsets_that_may_be_invariant_are_excepted() -> None:
-    """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
+    """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is
+    invariant."""
     data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
     with pytest.warns(NotInvariantWarning, match="{x0, x1}"):
         posterior = BIP(prior=InclusionPrior(1e-60), select="mode").fit(data).posterior_

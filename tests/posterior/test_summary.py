@@ -22,7 +22,13 @@ from invariance._tools.text import display_width, shorten
 from invariance.exceptions import FileError
 from invariance.posterior.plots import plot_inclusion, save_inclusion
 from invariance.posterior.posterior import Evidence, Posterior
-from invariance.posterior.summary import bar, format_count, format_percent, format_probability, format_subset
+from invariance.posterior.summary import (
+    bar,
+    format_count,
+    format_percent,
+    format_probability,
+    format_subset,
+)
 from posteriors import from_probabilities, random_posterior
 
 
@@ -32,12 +38,22 @@ from posteriors import from_probabilities, random_posterior
         ({(0, 1): 0.96, (0,): 0.04}, False, ["0.960", "{x0, x1}"]),
         ({(0, 1): 0.70, (0,): 0.30}, False, ["0.700", "x1 (0.700)"]),
         ({(): 0.85, (0,): 0.15}, False, ["0.850", "{}"]),
-        ({(0, 1): 0.41, (0,): 0.38, (1,): 0.21}, True, ["{x0, x1} (0.410)", "{x0} (0.380)", "{x1} (0.210)"]),
-        ({(0, 1): 0.45, (0,): 0.2, (1,): 0.2, (2,): 0.15}, True, ["{x0, x1} (0.450)", "as wide as 4", "x2 (0.150)"]),
+        (
+            {(0, 1): 0.41, (0,): 0.38, (1,): 0.21},
+            True,
+            ["{x0, x1} (0.410)", "{x0} (0.380)", "{x1} (0.210)"],
+        ),
+        (
+            {(0, 1): 0.45, (0,): 0.2, (1,): 0.2, (2,): 0.15},
+            True,
+            ["{x0, x1} (0.450)", "as wide as 4", "x2 (0.150)"],
+        ),
     ],
 )
 @pytest.mark.parametrize("kind", ["invariant", "predictive"])
-def test_reading(table: dict[tuple[int, ...], float], spread: bool, told: list[str], kind: str) -> None:
+def test_reading(
+    table: dict[tuple[int, ...], float], spread: bool, told: list[str], kind: str
+) -> None:
     posterior = from_probabilities(table, kind=kind)
     assert posterior.is_spread is spread
     reading = posterior.reading()
@@ -49,7 +65,14 @@ def test_reading(table: dict[tuple[int, ...], float], spread: bool, told: list[s
 
 
 def test_small_formats() -> None:
-    values = {0.0: "<0.001", 4e-4: "<0.001", 6e-4: "0.001", 0.5: "0.500", 0.9994: "0.999", 0.9996: ">0.999"}
+    values = {
+        0.0: "<0.001",
+        4e-4: "<0.001",
+        6e-4: "0.001",
+        0.5: "0.500",
+        0.9994: "0.999",
+        0.9996: ">0.999",
+    }
     assert {value: format_probability(value) for value in values} == values
     assert format_count(1048576) == "1,048,576"
     assert format_count(2**100) == "about 1.3e30"
@@ -71,12 +94,20 @@ def make_posterior(inclusion: Any, masks: Any = None, **changes: Any) -> Posteri
         "log_ratios": -np.arange(len(masks)),
         "log_probabilities": -np.log(len(masks) * np.ones(len(masks))),
     }
-    common = {"feature_names": tuple(f"x{j}" for j in range(p)), "pairwise": None, "n_subsets": 2**p}
-    return replace(random_posterior(0, p=2), inclusion=np.asarray(inclusion), **common | table | changes)
+    common = {
+        "feature_names": tuple(f"x{j}" for j in range(p)),
+        "pairwise": None,
+        "n_subsets": 2**p,
+    }
+    return replace(
+        random_posterior(0, p=2), inclusion=np.asarray(inclusion), **common | table | changes
+    )
 
 
 def test_summary_text() -> None:
-    posterior = from_probabilities({(0, 1): 0.96, (0,): 0.04}, notes=("12 subsets were outside the support.",))
+    posterior = from_probabilities(
+        {(0, 1): 0.96, (0,): 0.04}, notes=("12 subsets were outside the support.",)
+    )
     lines = str(posterior.summary(top=2)).splitlines()
     assert [line for line in lines if line and line[0] != " "] == [
         "The paper's posterior, over invariant subsets",
@@ -96,7 +127,11 @@ def test_summary_text() -> None:
     assert "  subsets       about 3.5e13 in the support of the prior" in many
 
 
-wide_text = st.text(st.one_of(st.characters(), st.sampled_from("遺伝子Ａ…é\u0301\t\n {}\\")), min_size=0, max_size=90)
+wide_text = st.text(
+    st.one_of(st.characters(), st.sampled_from("遺伝子Ａ…é\u0301\t\n {}\\")),
+    min_size=0,
+    max_size=90,
+)
 
 
 @settings(max_examples=12)
@@ -138,13 +173,22 @@ def test_html_is_escaped_and_self_contained() -> None:
     assert html == posterior.summary()._repr_html_()
     for raw in ("<script", "<b>", "<i>", "1 < 2", "a&b", 'alert("', "http", "class="):
         assert raw not in html
-    for escaped in ("&lt;script&gt;", "a&amp;b", "&lt;b&gt;y&lt;/b&gt;", "&lt;i&gt; (40)", "1 &lt; 2"):
+    for escaped in (
+        "&lt;script&gt;",
+        "a&amp;b",
+        "&lt;b&gt;y&lt;/b&gt;",
+        "&lt;i&gt; (40)",
+        "1 &lt; 2",
+    ):
         assert escaped in html
 
 
 def test_evidence_of_the_leading_subsets_is_in_the_table() -> None:
     known = Evidence(
-        **(Evidence.unknown(2).columns() | {"p_invariant": np.array([0.25, 0.0]), "r2": np.array([0.5, -3.0])})
+        **(
+            Evidence.unknown(2).columns()
+            | {"p_invariant": np.array([0.25, 0.0]), "r2": np.array([0.5, -3.0])}
+        )
     )
     posterior = from_probabilities({(0, 1): 0.9, (0,): 0.06, (2,): 0.04}, table_evidence=known)
     lines = str(posterior.summary(3)).splitlines()
@@ -209,7 +253,10 @@ def test_truth_colours_the_bars(truth: Any) -> None:
     assert colours[0] == colours[2] != colours[1]
     legend = ax.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["truly invariant", "not in the true subset"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "truly invariant",
+        "not in the true subset",
+    ]
 
 
 def test_differences_beyond_all_measure_leave_room_for_names() -> None:
@@ -237,7 +284,8 @@ def test_files(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_a_file_is_drawn_without_pyplot(tmp_path: Path) -> None:
     code = (
-        "import sys; from invariance.posterior.plots import save_inclusion; from posteriors import random_posterior\n"
+        "import sys; from invariance.posterior.plots import save_inclusion; from posteriors "
+        "import random_posterior\n"
         "assert 'matplotlib' not in sys.modules, 'matplotlib is imported before it is used'\n"
         f"save_inclusion(random_posterior(0), {str(tmp_path / 'a.png')!r})\n"
         "assert 'matplotlib.pyplot' not in sys.modules, 'pyplot keeps global state'\n"

@@ -1,4 +1,5 @@
-"""What predicts, by rows: the gate, what is said of it, known environments, what invariance costs, saved models."""
+"""What predicts, by rows: the gate, what is said of it, known environments, what invariance costs,
+saved models."""
 
 from __future__ import annotations
 
@@ -52,20 +53,27 @@ def strong(n_environments: int = 6, n: int = 50, seed: int = 3) -> MultiEnvironm
 
 
 def left_out_by_rows(data: MultiEnvironmentData, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """RMSE in each environment left out of half least squares and half a random intercept on all columns, and of least
-    squares on those of the mask."""
-    found, env = [], data.environment_index
+    """RMSE in each environment left out of half least squares and half a random intercept on all
+    columns, and of least squares on those of the mask."""
+    found = []
+    env = data.environment_index
     for e in range(data.n_environments):
-        rest, own = env != e, env == e
+        rest = env != e
+        own = env == e
         design = np.column_stack([data.X[:, mask], np.ones(data.n_rows)])
         selected = np.linalg.lstsq(design[rest], data.y[rest], rcond=None)[0]
         line = line_by_rows(data.X[rest], data.y[rest], env[rest])
-        missed = data.y[own] - data.X[own] @ line[:-1] - line[-1], data.y[own] - design[own] @ selected
+        missed = (
+            data.y[own] - data.X[own] @ line[:-1] - line[-1],
+            data.y[own] - design[own] @ selected,
+        )
         found.append([np.sqrt(np.mean(each**2)) for each in missed])
     return np.array(found)[:, 0], np.array(found)[:, 1]
 
 
-@pytest.mark.parametrize(("n_environments", "threshold"), [(2, 3.4903), (3, 1.7429), (4, 1.3668), (5, 1.2214)])
+@pytest.mark.parametrize(
+    ("n_environments", "threshold"), [(2, 3.4903), (3, 1.7429), (4, 1.3668), (5, 1.2214)]
+)
 def test_the_gate_by_rows(n_environments: int, threshold: float) -> None:
     data = several(n_environments, 40)
     model = fitted(data)
@@ -82,27 +90,35 @@ def test_the_gate_by_rows(n_environments: int, threshold: float) -> None:
 
 
 def test_the_gate_with_free_baselines_by_rows() -> None:
-    """Rows as they are, baselines too, are predicted by a line with random intercepts of the other environments."""
+    """Rows as they are, baselines too, are predicted by a line with random intercepts of the other
+    environments."""
     data = own_baselines()
     decision = fitted(data).decision_
     assert (decision.level, decision.selected) == ("effects", ("x0", "x1"))
     for choice in (decision.prediction, decided(Moments.from_data(data)).prediction):
-        np.testing.assert_allclose(choice.everything, left_out_by_rows(data, decision.mask)[0], rtol=1e-5)
+        np.testing.assert_allclose(
+            choice.everything, left_out_by_rows(data, decision.mask)[0], rtol=1e-5
+        )
         for e in range(data.n_environments):
-            rest, own, columns = data.environment_index != e, data.environment_index == e, data.X[:, decision.mask]
+            rest = data.environment_index != e
+            own = data.environment_index == e
+            columns = data.X[:, decision.mask]
             line, _ = mixed_by_rows(columns[rest], data.y[rest], data.environment_index[rest])
             missed = data.y[own] - columns[own] @ line[:-1] - line[-1]
             assert choice.selected[e] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-5)
 
 
 def test_thresholds_ties_and_errors_that_are_not_known() -> None:
-    ones, nan = np.ones(10), np.full(3, np.nan)
+    ones = np.ones(10)
+    nan = np.full(3, np.nan)
     assert gate(ones, ones, NUMBER) == (1.0, pytest.approx(np.exp(0.2)))
     assert gate(0.0 * ones, 0.0 * ones, NUMBER)[0] == 1.0
     assert gate(ones, 0.0 * ones, NUMBER)[0] == np.inf
     assert np.isnan(gate(nan, nan, NUMBER)[0])
     # Environments where one of both is not known count for neither.
-    ratio, threshold = gate(np.array([1.0, 9.0, 2.0, np.inf]), np.array([2.0, np.nan, 1.0, np.inf]), NUMBER)
+    ratio, threshold = gate(
+        np.array([1.0, 9.0, 2.0, np.inf]), np.array([2.0, np.nan, 1.0, np.inf]), NUMBER
+    )
     assert (ratio, threshold) == (1.0, pytest.approx(np.exp(5 / 4)))
     assert gate(np.array([np.inf, 1.0]), ones[:2], NUMBER)[0] == np.inf
     assert gate(ones, ones, CLASS) == (1.0, pytest.approx(np.exp(0.3)))
@@ -114,14 +130,18 @@ def test_interventions_open_it_and_shifts_do_not() -> None:
     choice = model.decision_.prediction
     assert (choice.uses, model.selected_features_) == ("selected", ("x0", "x1"))
     assert choice.ratio > choice.threshold == pytest.approx(np.exp(0.2))
-    np.testing.assert_allclose(model.predict(data.X), data.X @ model.coef_ + model.intercept_, rtol=1e-10)
+    np.testing.assert_allclose(
+        model.predict(data.X), data.X @ model.coef_ + model.intercept_, rtol=1e-10
+    )
     assert model.predictor_.columns == ("x0", "x1")
     Z, y, env = shifted(6)
     other = fitted(MultiEnvironmentData.from_arrays(Z, y, env))
     assert other.decision_.prediction.uses == "everything"
     line = line_by_rows(Z, y, env)
     np.testing.assert_allclose(other.predict(Z), Z @ line[:-1] + line[-1], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(np.append(other.predictor_.coefficients, other.predictor_.intercept), line, rtol=1e-4)
+    np.testing.assert_allclose(
+        np.append(other.predictor_.coefficients, other.predictor_.intercept), line, rtol=1e-4
+    )
 
 
 def test_one_environment_and_outcomes_that_are_lines_are_no_reason() -> None:
@@ -136,23 +156,32 @@ def test_one_environment_and_outcomes_that_are_lines_are_no_reason() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_selection_does_not_depend_on_what_predicts() -> None:
-    models = [fitted(strong(), predict_with=kind) for kind in ("auto", "selected", "everything", "average")]
+    models = [
+        fitted(strong(), predict_with=kind)
+        for kind in ("auto", "selected", "everything", "average")
+    ]
     first = models[0]
     for model in models[1:]:
         np.testing.assert_array_equal(model.support_, first.support_)
         np.testing.assert_array_equal(model.coef_, first.coef_)
-        assert (model.intercept_, str(model.decision_.verdict)) == (first.intercept_, str(first.decision_.verdict))
+        assert (model.intercept_, str(model.decision_.verdict)) == (
+            first.intercept_,
+            str(first.decision_.verdict),
+        )
         assert str(model.decision_.prediction) == str(first.decision_.prediction)
     assert not np.allclose(models[2].predict(strong().X), models[1].predict(strong().X))
     np.testing.assert_array_equal(models[1].predict(strong().X), first.predict(strong().X))
 
 
 def test_a_regressor_has_the_same_gate() -> None:
-    data, tree = strong(), DecisionTreeRegressor(max_depth=3, random_state=0)
+    data = strong()
+    tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     model = fitted(data, regressor=tree)
-    choice, env = model.decision_.prediction, data.environment_index
+    choice = model.decision_.prediction
+    env = data.environment_index
     for e in range(6):
-        rest, own = env != e, env == e
+        rest = env != e
+        own = env == e
         for columns, errors in ((slice(0, 3), choice.everything), (slice(0, 2), choice.selected)):
             own_tree = clone(tree).fit(data.X[rest, columns], data.y[rest])
             missed = data.y[own] - own_tree.predict(data.X[own, columns])
@@ -163,26 +192,40 @@ def test_a_regressor_has_the_same_gate() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_family_of_ones_own_predicts_by_its_likelihood() -> None:
     y = (LABELS == "yes").astype(float)
-    model = BIP(StatsmodelsLogistic(), engine="exact", predict_with="everything").fit(X, y, environments=SITE)
+    model = BIP(StatsmodelsLogistic(), engine="exact", predict_with="everything").fit(
+        X, y, environments=SITE
+    )
     fit = StatsmodelsLogistic().maximise(X, y)
-    np.testing.assert_allclose(model.predict(X), 1 / (1 + np.exp(-X @ fit.coefficients - fit.intercept)), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(X), 1 / (1 + np.exp(-X @ fit.coefficients - fit.intercept)), rtol=1e-9
+    )
     rest = SITE != 1
     others = StatsmodelsLogistic().maximise(X[rest], y[rest])
     chances = 1 / (1 + np.exp(-X[~rest] @ others.coefficients - others.intercept))
     constant = log_loss(y[~rest], np.full((~rest).sum(), y[rest].mean()))
-    assert model.decision_.prediction.everything[1] == pytest.approx(log_loss(y[~rest], chances) / constant)
+    assert model.decision_.prediction.everything[1] == pytest.approx(
+        log_loss(y[~rest], chances) / constant
+    )
 
 
 def test_classes_are_judged_by_deviances_over_that_of_a_constant() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = BIP(Logistic(pseudo_rows=0), engine="exact").fit(X, Y.astype(float), environments=SITE)
+        model = BIP(Logistic(pseudo_rows=0), engine="exact").fit(
+            X, Y.astype(float), environments=SITE
+        )
     choice = model.decision_.prediction
     for e in range(4):
-        rest, own = e != SITE, e == SITE
+        rest = e != SITE
+        own = e == SITE
         constant = log_loss(Y[own], np.full(own.sum(), Y[rest].mean()))
-        for columns, errors in ((np.full(4, True), choice.everything), (model.support_, choice.selected)):
-            fit = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X[rest][:, columns], Y[rest])
+        for columns, errors in (
+            (np.full(4, True), choice.everything),
+            (model.support_, choice.selected),
+        ):
+            fit = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(
+                X[rest][:, columns], Y[rest]
+            )
             expected = log_loss(Y[own], fit.predict_proba(X[own][:, columns])[:, 1]) / constant
             assert errors[e] == pytest.approx(expected, rel=1e-4)
 
@@ -215,15 +258,19 @@ def test_too_few_events_for_all_features(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n", [1, 2, 180])
 def test_environments_as_fit_took_them_are_those_of_the_first_column(n: int) -> None:
     Z, y, env = shifted(6)
-    table = as_table(Z).assign(site=np.array(list("abcdef"))[env], shift=np.resize(["u", "v"], len(Z)))
+    table = as_table(Z).assign(
+        site=np.array(list("abcdef"))[env], shift=np.resize(["u", "v"], len(Z))
+    )
     model = BIP(predict_with="everything").fit(table, y, environments=["site", "shift"])
-    some, by_site = table.head(n), model.predict(table.head(n), environments="site")
+    some = table.head(n)
+    by_site = model.predict(table.head(n), environments="site")
     assert (by_site != model.predict(some)).all()
     for given in (["site", "shift"], ["site", along("year")]):
         np.testing.assert_array_equal(model.predict(some, environments=given), by_site)
     labels = np.resize(["a", "b"], n).tolist()
     np.testing.assert_array_equal(
-        model.predict(some, environments=labels), model.predict(some.assign(site=labels), environments="site")
+        model.predict(some, environments=labels),
+        model.predict(some.assign(site=labels), environments="site"),
     )
 
 
@@ -231,7 +278,8 @@ def test_environments_as_fit_took_them_are_those_of_the_first_column(n: int) -> 
 def test_rows_of_known_environments_get_their_free_baseline(growing: float) -> None:
     """Predicted by the selected features, or by an average of subsets; also from a saved model."""
     data = own_baselines()
-    env, noise = data.environment_index, np.random.default_rng(0).normal(size=data.n_rows)
+    env = data.environment_index
+    noise = np.random.default_rng(0).normal(size=data.n_rows)
     y = data.y + (growing - 1.0) * (env == 0) * noise
     model = fitted(replace(data, y=y), predict_with="selected")
     mask = model.decision_.mask
@@ -241,10 +289,13 @@ def test_rows_of_known_environments_get_their_free_baseline(growing: float) -> N
     n = np.bincount(env)
     effects = (n * ratio / (1 + n * ratio) * np.bincount(env, left) / n)[env]
     plain = model.predict(data.X)
-    np.testing.assert_allclose(model.predict(data.X, environments=env) - plain, effects, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(data.X, environments=env) - plain, effects, rtol=1e-3, atol=1e-6
+    )
     assert np.mean((y - plain - effects) ** 2) < np.mean((y - plain) ** 2)
     average = clone(model).set_params(predict_with="average").fit(data.X, y, environments=env)
-    members, weights = average.predictor_.members, average._predictions.selection.averaged[1]
+    members = average.predictor_.members
+    weights = average._predictions.selection.averaged[1]
     assert len(members) > 1
     own = sum(
         weight * average.decision_.findings.target.model.random_intercept(subset).effects
@@ -259,17 +310,21 @@ def test_rows_of_known_environments_get_their_intercept() -> None:
     labels = np.array(list("abcdef"))[env]
     table = as_table(Z)
     model = BIP(predict_with="everything").fit(table, y, environments=labels)
-    line, ratio = line_by_rows(Z, y, env), mixed_by_rows(Z, y, env)[1]
+    line = line_by_rows(Z, y, env)
+    ratio = mixed_by_rows(Z, y, env)[1]
     left = np.array([np.mean((y - Z @ line[:-1] - line[-1])[env == e]) for e in range(6)])
     effects = (30 * ratio / (1 + 30 * ratio) * left)[env]
     plain = model.predict(table)
-    np.testing.assert_allclose(model.predict(table, environments=labels) - plain, effects, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(table, environments=labels) - plain, effects, rtol=1e-3, atol=1e-6
+    )
     turned = table.assign(site=labels)[["site", "x2", "x0", "x1"]]
     for frame in (turned, pl.from_pandas(turned), pl.from_pandas(turned).to_arrow()):
         predicted = model.predict(frame, environments="site")
         np.testing.assert_allclose(predicted, plain + effects, rtol=1e-3, atol=1e-5)
     strange = labels.astype(object)
-    strange[:3], strange[3] = "z", None
+    strange[:3] = "z"
+    strange[3] = None
     with pytest.warns(PredictionWarning, match=r"'z' \(3 rows\), .*\(1 row\)"):
         partly = model.predict(table, environments=strange)
     np.testing.assert_array_equal(partly[:4], plain[:4])
@@ -280,14 +335,17 @@ def test_rows_of_known_environments_get_their_intercept() -> None:
         model.predict(table, environments=along("year"))
     model = BIP(predict_with="selected", baseline="shared").fit(table, y, environments=labels)
     with pytest.warns(PredictionWarning, match="changes nothing"):
-        np.testing.assert_array_equal(model.predict(table, environments=labels), model.predict(table))
+        np.testing.assert_array_equal(
+            model.predict(table, environments=labels), model.predict(table)
+        )
 
 
 # ---------------------------------------------------------------- what invariance costs
 
 
 def price_of(n: int, selected: float, everything: float, uses: str = "everything") -> str:
-    labels, ones = tuple(range(n)), np.ones(n)
+    labels = tuple(range(n))
+    ones = np.ones(n)
     return str(Price(labels, selected * ones, everything * ones, 3.0 * ones, "RMSE", uses))
 
 
@@ -306,7 +364,9 @@ def test_what_may_be_said_of_the_price() -> None:
     unknown = Price((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), *known)
     assert unknown.ratio == 1.0
     assert "From 3 environments" in str(unknown)
-    uneven = Price((0, 1, 2, 3), np.array([2.0, 3.0, 4.0, 1.0]), np.array([1.0, 2.0, 1.0, 1.0]), *known)
+    uneven = Price(
+        (0, 1, 2, 3), np.array([2.0, 3.0, 4.0, 1.0]), np.array([1.0, 2.0, 1.0, 1.0]), *known
+    )
     assert (uneven.ratios.tolist(), uneven.ratio) == ([2.0, 1.5, 4.0, 1.0], 2.0)
     assert "+0% to +300%" in str(uneven)
     assert "-0%" not in price_of(4, 0.999, 1.0)
@@ -345,34 +405,45 @@ def test_all_features_are_those_that_all_features_predict_with() -> None:
     sites = (data.environment_index**2).astype(float)
     X = np.column_stack([data.X, sites, sites % 3])
     model = BIP(predict_with="everything").fit(X, data.y, environments=data.environment_index)
-    choice, n = model.decision_.prediction, data.X.shape[1]
+    choice = model.decision_.prediction
+    n = data.X.shape[1]
     assert len(model.predictor_.design.columns) == choice.n_features == n
     assert choice.n_constant == 2
     assert f"all {n} features that vary within environments" in str(choice)
-    tree = BIP(regressor=DecisionTreeRegressor()).fit(X, data.y, environments=data.environment_index)
+    tree = BIP(regressor=DecisionTreeRegressor()).fit(
+        X, data.y, environments=data.environment_index
+    )
     assert f"all {n + 2} features" in tree.decision_.prediction.named("everything")
     with pytest.warns(NotInvariantWarning):
         alone = BIP().fit(sites[:, None], data.y + sites, environments=data.environment_index)
     assert alone.decision_.prediction.named("everything") == "a constant"
 
 
-def test_the_price_is_that_of_environments_left_out_and_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_price_is_that_of_environments_left_out_and_found_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[int] = []
     original = predictions.cross_validate
-    monkeypatch.setattr(predictions, "cross_validate", lambda *given: calls.append(1) or original(*given))
+    monkeypatch.setattr(
+        predictions, "cross_validate", lambda *given: calls.append(1) or original(*given)
+    )
     data = strong()
     model = fitted(data)
     assert not calls
-    price, env = model.decision_.price, data.environment_index
+    price = model.decision_.price
+    env = data.environment_index
     assert model.decision_.price is price
     assert calls == [1]
     for e in range(6):
-        rest, own = env != e, env == e
+        rest = env != e
+        own = env == e
         other = fitted(MultiEnvironmentData.from_arrays(data.X[rest], data.y[rest], env[rest]))
         for kind in ("selected", "everything"):
             missed = data.y[own] - other.set_params(predict_with=kind).predict(data.X[own])
             assert getattr(price, kind)[e] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-8)
-        assert price.constant[e] == pytest.approx(np.sqrt(np.mean((data.y[own] - data.y[rest].mean()) ** 2)))
+        assert price.constant[e] == pytest.approx(
+            np.sqrt(np.mean((data.y[own] - data.y[rest].mean()) ** 2))
+        )
     assert price.ratio == pytest.approx(price.selected.mean() / price.everything.mean())
     assert price.uses == "selected"
 
@@ -384,7 +455,9 @@ ENV4 = np.repeat(list("abcd"), 40)
 VISITS = np.random.default_rng(1).poisson(np.exp(0.3 * Z4[:, 0])).astype(float)
 KINDS: dict[str, Any] = {
     "numbers": lambda: BIP().fit(Z4, several(4, 40).y, environments=ENV4),
-    "counts": lambda: BIP(family="poisson").fit(Z4, VISITS, environments=ENV4, exposure=np.full(160, 2.0)),
+    "counts": lambda: BIP(family="poisson").fit(
+        Z4, VISITS, environments=ENV4, exposure=np.full(160, 2.0)
+    ),
     "classes": lambda: classifier(),
     "times": lambda: BIPSurvival().fit(Z4, TIME, environments=ENV4, event=EVENT),
     "many columns": lambda: BIP(prior=UniformPrior(max_size=2)).fit(*wide()),
@@ -399,13 +472,16 @@ def wide() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_all_kinds_are_saved_pickled_and_the_same_each_time(kind: str, tmp_path: Path) -> None:
-    model, again = KINDS[kind](), KINDS[kind]()
+    model = KINDS[kind]()
+    again = KINDS[kind]()
     rows = model._data.X
-    choice, price = model.decision_.prediction, model.decision_.price
+    choice = model.decision_.prediction
+    price = model.decision_.price
     plain = json.loads(json.dumps(model.decision_.to_plain(), allow_nan=False))
     assert (plain["prediction"]["uses"], plain["price"]["sentence"]) == (choice.uses, str(price))
     model.save(tmp_path / "model.json")
-    saved, pickled = load(tmp_path / "model.json"), pickle.loads(pickle.dumps(model))
+    saved = load(tmp_path / "model.json")
+    pickled = pickle.loads(pickle.dumps(model))
     assert str(saved.prediction_) == str(choice) == str(again.decision_.prediction)
     np.testing.assert_array_equal(saved.prediction_.everything, choice.everything)
     np.testing.assert_array_equal(saved.price_.selected, price.selected)
@@ -413,9 +489,14 @@ def test_all_kinds_are_saved_pickled_and_the_same_each_time(kind: str, tmp_path:
     for predict_with in ("auto", "selected", "everything", "average"):
         expected = model.set_params(predict_with=predict_with).predict(rows)
         for other in (saved, pickled, again):
-            np.testing.assert_array_equal(other.set_params(predict_with=predict_with).predict(rows), expected)
+            np.testing.assert_array_equal(
+                other.set_params(predict_with=predict_with).predict(rows), expected
+            )
     if kind == "numbers":
-        both = [each.set_params(predict_with="everything").predict(rows, environments=ENV4) for each in (model, saved)]
+        both = [
+            each.set_params(predict_with="everything").predict(rows, environments=ENV4)
+            for each in (model, saved)
+        ]
         np.testing.assert_array_equal(*both)
     assert clone(model).get_params() == model.get_params()
     again.save(tmp_path / "again.json")  # which finds the price where it was not asked for
@@ -423,7 +504,9 @@ def test_all_kinds_are_saved_pickled_and_the_same_each_time(kind: str, tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "figure"), [("counts", "deviance_explained"), ("times", "concordance")])
+@pytest.mark.parametrize(
+    ("kind", "figure"), [("counts", "deviance_explained"), ("times", "concordance")]
+)
 def test_of_shares_that_are_right_the_rest_is_the_error(kind: str, figure: str) -> None:
     model = KINDS[kind]()
     price = model.decision_.price
@@ -443,4 +526,7 @@ def test_columns_in_other_order_predict_the_same() -> None:
     for frame in (table[["x3", "x1", "x0", "x2"]], pl.from_pandas(table[["x3", "x1", "x0", "x2"]])):
         np.testing.assert_array_equal(model.predict(frame), expected)
     np.testing.assert_array_equal(pd.Series(model.predict(Z4)), expected)
-    assert isinstance(BIPClassifier().fit(X, LABELS, environments=SITE).decision_.prediction.content["worst"], tuple)
+    assert isinstance(
+        BIPClassifier().fit(X, LABELS, environments=SITE).decision_.prediction.content["worst"],
+        tuple,
+    )

@@ -1,4 +1,5 @@
-"""What predicts with all features: least squares and a random intercept, ridge regression, fits of other outcomes."""
+"""What predicts with all features: least squares and a random intercept, ridge regression, fits of
+other outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance
 from statsmodels.duration.hazard_regression import PHReg
 
-from invariance import Logistic, Moments, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
+from invariance import (
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    NegativeBinomial,
+    PiecewiseExponential,
+    Poisson,
+)
 from invariance.exceptions import DataError
 from invariance.moments.random_intercept import random_intercept
 from invariance.prediction.everything import (
@@ -33,22 +41,36 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize(("seed", "effect"), [(0, 1.0), (1, 0.0), (2, 30.0)])
-def test_the_line_is_half_least_squares_and_half_a_random_intercept(seed: int, effect: float) -> None:
+def test_the_line_is_half_least_squares_and_half_a_random_intercept(
+    seed: int, effect: float
+) -> None:
     X, y, env = shifted(seed=seed, effect=effect)
     data = MultiEnvironmentData.from_arrays(X, y, env)
-    expected, ratio = line_by_rows(X, y, env), mixed_by_rows(X, y, env)[1]
+    expected = line_by_rows(X, y, env)
+    ratio = mixed_by_rows(X, y, env)[1]
     for source in (data, Moments.from_data(data)):
         line = line_of_everything(source)
-        np.testing.assert_allclose(np.append(line.coefficients, line.intercept), expected, rtol=1e-5)
-        left = np.array([np.mean((y - X @ expected[:-1] - expected[-1])[env == e]) for e in range(5)])
-        np.testing.assert_allclose(line.effects[:, 0], ratio * 30 / (1 + ratio * 30) * left, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(
+            np.append(line.coefficients, line.intercept), expected, rtol=1e-5
+        )
+        left = np.array(
+            [np.mean((y - X @ expected[:-1] - expected[-1])[env == e]) for e in range(5)]
+        )
+        np.testing.assert_allclose(
+            line.effects[:, 0], ratio * 30 / (1 + ratio * 30) * left, rtol=1e-4, atol=1e-7
+        )
         assert (line.freedom, line.penalty) == (146.0, 0.0)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e8, 0.0), (1e-8, 0.0), (np.array([1e8, 1.0, 1e-8]), 0.0), (1.0, 1e8)])
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1e8, 0.0), (1e-8, 0.0), (np.array([1e8, 1.0, 1e-8]), 0.0), (1.0, 1e8)]
+)
 def test_units_and_offsets_do_not_matter(scale: Any, shift: float) -> None:
     X, y, env = shifted()
-    usual, other = (line_of_everything(MultiEnvironmentData.from_arrays(Z, y, env)) for Z in (X, X * scale + shift))
+    usual, other = (
+        line_of_everything(MultiEnvironmentData.from_arrays(Z, y, env))
+        for Z in (X, X * scale + shift)
+    )
     np.testing.assert_allclose(other.coefficients * scale, usual.coefficients, rtol=1e-6)
     np.testing.assert_allclose(other.effects, usual.effects, rtol=1e-6)
     thousands = line_of_everything(MultiEnvironmentData.from_arrays(X, 1e3 * y + 1e6, env))
@@ -70,9 +92,16 @@ def test_copies_share_what_their_column_has() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = MultiEnvironmentData.from_arrays(doubled, y, env)
-    one, two = line_of_everything(MultiEnvironmentData.from_arrays(X, y, env)), line_of_everything(data)
-    np.testing.assert_allclose(doubled @ two.coefficients + two.intercept, X @ one.coefficients + one.intercept)
-    assert two.coefficients[0] == pytest.approx(two.coefficients[3]) == pytest.approx(one.coefficients[0] / 2)
+    one = line_of_everything(MultiEnvironmentData.from_arrays(X, y, env))
+    two = line_of_everything(data)
+    np.testing.assert_allclose(
+        doubled @ two.coefficients + two.intercept, X @ one.coefficients + one.intercept
+    )
+    assert (
+        two.coefficients[0]
+        == pytest.approx(two.coefficients[3])
+        == pytest.approx(one.coefficients[0] / 2)
+    )
 
 
 @pytest.mark.parametrize(("n_constant", "n_environments"), [(1, 5), (1, 6), (2, 6), (2, 7)])
@@ -88,9 +117,13 @@ def test_features_constant_in_environments_count_where_environments_are_many(
 
 
 @pytest.mark.parametrize(("n_environments", "kept"), [(6, ("x",)), (7, ("word=v", "word=w", "x"))])
-def test_each_level_of_a_constant_feature_takes_an_environment(n_environments: int, kept: tuple[str, ...]) -> None:
+def test_each_level_of_a_constant_feature_takes_an_environment(
+    n_environments: int, kept: tuple[str, ...]
+) -> None:
     X, y, env = shifted(n_environments)
-    table = pd.DataFrame({"word": np.array(list("uvwuvwu"))[env], "x": X[:, 0], "y": y, "site": env})
+    table = pd.DataFrame(
+        {"word": np.array(list("uvwuvwu"))[env], "x": X[:, 0], "y": y, "site": env}
+    )
     assert usable_columns(MultiEnvironmentData.from_table(table, "y", "site")) == kept
 
 
@@ -98,7 +131,10 @@ def test_a_level_that_fills_an_environment_stays_with_its_feature() -> None:
     _, y, env = shifted()
     word = np.where(env == 4, "w", RNG.choice(["u", "v"], len(env)))
     table = pd.DataFrame({"word": word, "y": y, "site": env})
-    assert usable_columns(MultiEnvironmentData.from_table(table, "y", "site")) == ("word=v", "word=w")
+    assert usable_columns(MultiEnvironmentData.from_table(table, "y", "site")) == (
+        "word=v",
+        "word=w",
+    )
 
 
 # ---------------------------------------------------------------- ridge regression
@@ -106,10 +142,14 @@ def test_a_level_that_fills_an_environment_stays_with_its_feature() -> None:
 
 def ridge_by_rows(X: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     """Of centred columns with sums of squares 1; the intercept last."""
-    mean, centred = X.mean(axis=0), X - X.mean(axis=0)
+    mean = X.mean(axis=0)
+    centred = X - X.mean(axis=0)
     scale = np.sqrt((centred**2).sum(axis=0))
     unit = centred / scale
-    b = np.linalg.solve(unit.T @ unit + penalty * np.eye(X.shape[1]), unit.T @ (y - y.mean())) / scale
+    b = (
+        np.linalg.solve(unit.T @ unit + penalty * np.eye(X.shape[1]), unit.T @ (y - y.mean()))
+        / scale
+    )
     return np.append(b, y.mean() - mean @ b)
 
 
@@ -119,7 +159,8 @@ def test_ridge_by_dense_algebra_with_its_penalty_by_environments_left_out(k: int
     X *= np.geomspace(1e-3, 1e3, k)
     y = X[:, 0] * 1e3 - X[:, 1] * 5e2 + 0.5 * np.random.default_rng(4).normal(size=len(y))
     data = MultiEnvironmentData.from_arrays(X, y, env)
-    penalties, errors = np.geomspace(1e-4, 1e3, 29), []
+    penalties = np.geomspace(1e-4, 1e3, 29)
+    errors = []
     for penalty in penalties:
         fits = [ridge_by_rows(X[env != e], y[env != e], penalty) for e in range(4)]
         missed = [(y - X @ b[:-1] - b[-1])[env == e] for e, b in enumerate(fits)]
@@ -130,7 +171,9 @@ def test_ridge_by_dense_algebra_with_its_penalty_by_environments_left_out(k: int
     for source in (data, Moments.from_data(data)):
         line = line_of_everything(source)
         assert line.penalty == pytest.approx(penalties[best])
-        np.testing.assert_allclose(X @ line.coefficients + line.intercept, X @ expected[:-1] + expected[-1], rtol=1e-6)
+        np.testing.assert_allclose(
+            X @ line.coefficients + line.intercept, X @ expected[:-1] + expected[-1], rtol=1e-6
+        )
     unit = (X - X.mean(axis=0)) / np.sqrt(((X - X.mean(axis=0)) ** 2).sum(axis=0))
     values = np.linalg.svd(unit, compute_uv=False) ** 2
     assert line.freedom == pytest.approx(79.0 - (values / (values + line.penalty)).sum())
@@ -140,7 +183,8 @@ def test_ridge_by_dense_algebra_with_its_penalty_by_environments_left_out(k: int
 def test_one_environment_alone_chooses_the_penalty_by_its_rows() -> None:
     X, y, _ = shifted(1, 60, 20)
     line = line_of_everything(MultiEnvironmentData.from_arrays(X, y, None))
-    penalties, unit = np.geomspace(1e-4, 1e3, 29), (X - X.mean(axis=0)) / np.sqrt(60 * X.var(axis=0))
+    penalties = np.geomspace(1e-4, 1e3, 29)
+    unit = (X - X.mean(axis=0)) / np.sqrt(60 * X.var(axis=0))
     scores = []
     for penalty in penalties:
         hat = unit @ np.linalg.solve(unit.T @ unit + penalty * np.eye(20), unit.T) + 1 / 60
@@ -152,7 +196,8 @@ def test_one_environment_alone_chooses_the_penalty_by_its_rows() -> None:
 
 
 def tiny_environment(y: np.ndarray, **columns: np.ndarray) -> MultiEnvironmentData:
-    """The rows of two_classes; the last environment has 4 of them, fewer than features and an intercept."""
+    """The rows of two_classes; the last environment has 4 of them, fewer than features and an
+    intercept."""
     env = np.where(np.arange(len(y)) < len(y) - 4, SITE % 3, 3)
     return MultiEnvironmentData.from_arrays(X, y, env, **columns)
 
@@ -162,7 +207,9 @@ def test_classes_are_fitted_as_without_penalty() -> None:
     plain = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X, Y)
     np.testing.assert_allclose(fit.coefficients, plain.coef_[0], rtol=1e-4)
     assert fit.intercept == pytest.approx(plain.intercept_[0], abs=1e-4)
-    usual = regression_on_everything(Logistic(), tiny_environment(Y.astype(float)))  # one row of 400 is pseudo-data
+    usual = regression_on_everything(
+        Logistic(), tiny_environment(Y.astype(float))
+    )  # one row of 400 is pseudo-data
     np.testing.assert_allclose(usual.coefficients, fit.coefficients, rtol=0.02)
 
 
@@ -174,7 +221,9 @@ def test_counts_with_exposures_of_very_different_sizes() -> None:
     data = tiny_environment(y, exposure=EXPOSURE)
     fit = regression_on_everything(Poisson(pseudo_rows=0), data)
     plain = sm.GLM(y, sm.add_constant(X), sm.families.Poisson(), exposure=EXPOSURE).fit(tol=1e-12)
-    np.testing.assert_allclose(np.append(fit.intercept, fit.coefficients), plain.params, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        np.append(fit.intercept, fit.coefficients), plain.params, rtol=1e-5, atol=1e-7
+    )
     rows = np.arange(50, 90)
     expected = sm.families.Poisson().deviance(y[rows], plain.mu[rows]) / 40
     assert mean_deviance(fit, data, rows) == pytest.approx(expected, rel=1e-5)
@@ -183,7 +232,8 @@ def test_counts_with_exposures_of_very_different_sizes() -> None:
 def test_times_are_fitted_as_by_a_hazard_that_is_constant_between_cuts() -> None:
     rng = np.random.default_rng(2)
     seen = rng.exponential(np.exp(-0.6 * X[:, 0] + 0.4 * X[:, 1]))
-    time, event = np.minimum(seen, 1.5), (seen < 1.5).astype(float)
+    time = np.minimum(seen, 1.5)
+    event = (seen < 1.5).astype(float)
     fit: Any = regression_on_everything(
         PiecewiseExponential(intervals=12, pseudo_rows=0), tiny_environment(time, event=event)
     )
@@ -210,7 +260,8 @@ def left_out_error(model: Any, X: np.ndarray, y: np.ndarray, env: np.ndarray, er
     """Mean over environments, of columns with standard deviation 1 in the others."""
     found = []
     for e in np.unique(env):
-        rest, own = env != e, env == e
+        rest = env != e
+        own = env == e
         unit = (X - X[rest].mean(axis=0)) / X[rest].std(axis=0)
         other = clone(model)
         if isinstance(other, PoissonRegressor):
@@ -226,17 +277,19 @@ def left_out_error(model: Any, X: np.ndarray, y: np.ndarray, env: np.ndarray, er
 def test_many_columns_are_penalized(outcome: str) -> None:
     wide = np.random.default_rng(3).normal(size=(80, 30)) * np.geomspace(0.1, 10.0, 30)
     penalties = np.geomspace(1e-3, 1e3, 13)
-    rate, env = np.exp(np.clip(5.0 * wide[:, 0], -2, 2)), np.repeat(range(4), 20)
+    rate = np.exp(np.clip(5.0 * wide[:, 0], -2, 2))
+    env = np.repeat(range(4), 20)
     unit = (wide - wide.mean(axis=0)) / wide.std(axis=0)
     if outcome == "classes":
-        y, family = (np.random.default_rng(5).random(80) < rate / (1 + rate)).astype(float), Logistic()
-        models, error = [LogisticRegression(C=1 / each, max_iter=1000) for each in penalties], log_loss
+        y = (np.random.default_rng(5).random(80) < rate / (1 + rate)).astype(float)
+        family = Logistic()
+        models = [LogisticRegression(C=1 / each, max_iter=1000) for each in penalties]
+        error = log_loss
     else:
-        y, family = np.random.default_rng(5).poisson(rate).astype(float), NegativeBinomial()
-        models, error = (
-            [PoissonRegressor(alpha=each, solver="newton-cholesky") for each in penalties / 80],
-            mean_poisson_deviance,
-        )
+        y = np.random.default_rng(5).poisson(rate).astype(float)
+        family = NegativeBinomial()
+        models = [PoissonRegressor(alpha=each, solver="newton-cholesky") for each in penalties / 80]
+        error = mean_poisson_deviance
     fit = regression_on_everything(family, MultiEnvironmentData.from_arrays(wide, y, env))
     predicted = fit.coefficients * wide.std(axis=0)
     apart = [np.abs(np.ravel(model.fit(unit, y).coef_) - predicted).max() for model in models]
@@ -249,7 +302,9 @@ def test_too_many_columns_for_the_events_are_refused() -> None:
     data = several(4, 30)
     event = np.zeros(120)
     event[::8] = 1.0
-    times = MultiEnvironmentData.from_arrays(data.X, np.exp(data.y), data.environment_index, event=event)
+    times = MultiEnvironmentData.from_arrays(
+        data.X, np.exp(data.y), data.environment_index, event=event
+    )
     with pytest.raises(DataError, match=r"4 columns .* 15 events: use predict_with='selected'"):
         regression_on_everything(PiecewiseExponential(), times)
     assert len(regression_on(PiecewiseExponential(), times, ["x0"]).coefficients) == 1
@@ -259,6 +314,10 @@ def test_least_squares_on_some_columns_from_rows_and_moments() -> None:
     data = several()
     for source in (data, Moments.from_data(data)):
         line = least_squares_line(source, ("x3", "x0"))
-        expected = np.linalg.lstsq(np.column_stack([data.X[:, [3, 0]], np.ones(240)]), data.y, rcond=None)[0]
-        np.testing.assert_allclose(np.append(line.coefficients, line.intercept), expected, rtol=1e-9)
+        expected = np.linalg.lstsq(
+            np.column_stack([data.X[:, [3, 0]], np.ones(240)]), data.y, rcond=None
+        )[0]
+        np.testing.assert_allclose(
+            np.append(line.coefficients, line.intercept), expected, rtol=1e-9
+        )
         assert least_squares_line(source, ()).intercept == pytest.approx(data.y.mean())

@@ -1,4 +1,5 @@
-"""Errors in new environments: figures beside statsmodels and scikit-learn, refits without each, and intervals."""
+"""Errors in new environments: figures beside statsmodels and scikit-learn, refits without each, and
+intervals."""
 
 from __future__ import annotations
 
@@ -59,14 +60,18 @@ def left_out_errors(data: MultiEnvironmentData, **settings) -> list[np.ndarray]:
     """By refitting the whole estimator to a table without each environment."""
     found = []
     for e in range(data.n_environments):
-        rest, own = data.environment_index != e, data.rows(e)
-        others = MultiEnvironmentData.from_arrays(data.X[rest], data.y[rest], data.environment_index[rest])
+        rest = data.environment_index != e
+        own = data.rows(e)
+        others = MultiEnvironmentData.from_arrays(
+            data.X[rest], data.y[rest], data.environment_index[rest]
+        )
         found.append(np.abs(data.y[own] - fitted(others, **settings).predict(data.X[own])))
     return found
 
 
 def test_half_width_is_the_larger_of_t_and_what_was_missed_elsewhere() -> None:
-    model, errors = fitted(predict_with="selected"), left_out_errors(DATA, predict_with="selected")
+    model = fitted(predict_with="selected")
+    errors = left_out_errors(DATA, predict_with="selected")
     assert model.support_.tolist() == [True, True, False, False]
     for coverage in (0.3, 0.75, 0.9):
         quantiles = np.sort(np.quantile(errors, coverage, axis=1))
@@ -76,7 +81,9 @@ def test_half_width_is_the_larger_of_t_and_what_was_missed_elsewhere() -> None:
         np.testing.assert_allclose(ends.mean(axis=1), model.predict(NEW), rtol=1e-12)
         np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, expected, rtol=1e-9)
     mean, std = model.predict(NEW, return_std=True)
-    np.testing.assert_allclose(model.predict_interval(NEW, ONE_SIGMA), np.column_stack([mean - std, mean + std]))
+    np.testing.assert_allclose(
+        model.predict_interval(NEW, ONE_SIGMA), np.column_stack([mean - std, mean + std])
+    )
 
 
 def test_the_rank_among_environments() -> None:
@@ -84,7 +91,14 @@ def test_the_rank_among_environments() -> None:
         errors = [EnvironmentErrors(e, (), np.full(3, float(e + 1))) for e in range(n)]
         return NewEnvironments(OUTCOME, tuple(errors[::-1])).half_width(coverage)
 
-    assert [width(c, 9) for c in (0.05, 0.1, 0.11, 0.5, 0.9, 0.91)] == [1.0, 1.0, 2.0, 5.0, 9.0, 9.0]
+    assert [width(c, 9) for c in (0.05, 0.1, 0.11, 0.5, 0.9, 0.91)] == [
+        1.0,
+        1.0,
+        2.0,
+        5.0,
+        9.0,
+        9.0,
+    ]
     assert width(0.8, 4) == 4.0  # 0.8 · 5 = 4, whatever rounding says
     assert width(0.28, 24) == 7.0  # 0.28 · 25 is 7 and a little more
     assert NewEnvironments(OUTCOME, ()).half_width(0.9) == 0.0
@@ -92,7 +106,8 @@ def test_the_rank_among_environments() -> None:
 
 def test_many_rows_are_kept_as_quantiles() -> None:
     data = several(3, 1500)
-    kept, errors = fitted(data).new_environments().left_out, left_out_errors(data)
+    kept = fitted(data).new_environments().left_out
+    errors = left_out_errors(data)
     assert [len(left.absolute_errors) for left in kept] == [1001] * 3
     for coverage in (0.5, 0.9):
         exact = np.quantile(errors, coverage, axis=1)
@@ -100,12 +115,15 @@ def test_many_rows_are_kept_as_quantiles() -> None:
 
 
 def test_moments_alone_take_errors_for_normal() -> None:
-    model, rows = BIP().fit(Moments.from_data(DATA)), fitted().new_environments()
+    model = BIP().fit(Moments.from_data(DATA))
+    rows = fitted().new_environments()
     found = model.new_environments()
     assert [left.absolute_errors for left in found.left_out] == [None] * 4
     assert found.to_frame()["features"].tolist() == rows.to_frame()["features"].tolist()
     for figure in ("observed", "predicted", "rmse", "r2"):
-        np.testing.assert_allclose(found.to_frame()[figure], rows.to_frame()[figure], rtol=1e-8, err_msg=figure)
+        np.testing.assert_allclose(
+            found.to_frame()[figure], rows.to_frame()[figure], rtol=1e-8, err_msg=figure
+        )
     assert "–" not in str(found)
     ends = model.predict_interval(as_table(NEW), 0.8)
     q = norm.ppf(0.9) * sorted(rows.to_frame()["rmse"])[3]
@@ -121,11 +139,14 @@ class Drawn:
 
 
 def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> None:
-    """With the random numbers of the first one, for each environment anew; a generator goes on as after the fit."""
+    """With the random numbers of the first one, for each environment anew; a generator goes on as
+    after the fit."""
     model = fitted(select=Drawn(), predict_with="selected")
     left_out = model.new_environments().left_out
     assert {left.features for left in left_out} == {model.selected_features_}
-    expected = np.quantile(left_out_errors(DATA, select=Drawn(), predict_with="selected"), 0.9, axis=1)
+    expected = np.quantile(
+        left_out_errors(DATA, select=Drawn(), predict_with="selected"), 0.9, axis=1
+    )
     np.testing.assert_allclose([left.quantile(0.9) for left in left_out], expected, rtol=1e-9)
     generators = [np.random.default_rng(3) for _ in range(2)]
     models = [BIP(select=Drawn(), random_state=rng).fit(DATA) for rng in generators]
@@ -133,7 +154,9 @@ def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> N
     assert generators[0].random() == generators[1].random()
 
 
-@pytest.mark.parametrize(("n_environments", "told"), [(1, ["cannot be trusted"]), (2, ["cannot be trusted"]), (5, [])])
+@pytest.mark.parametrize(
+    ("n_environments", "told"), [(1, ["cannot be trusted"]), (2, ["cannot be trusted"]), (5, [])]
+)
 def test_too_few_environments_are_said(n_environments: int, told: list[str]) -> None:
     """The same sentence wherever intervals and errors in new environments are."""
     model = fitted(several(n_environments))
@@ -143,7 +166,9 @@ def test_too_few_environments_are_said(n_environments: int, told: list[str]) -> 
     assert len(caught) == len(told)
     assert all(words in str(warning.message) for words, warning in zip(told, caught, strict=True))
     assert all(words in " ".join(str(model.new_environments()).split()) for words in told)
-    assert [str(warning.message) for warning in caught] == [few_environments(n_environments)] * len(told)
+    assert [str(warning.message) for warning in caught] == [few_environments(n_environments)] * len(
+        told
+    )
     if n_environments == 1:
         assert model.new_environments().to_frame().empty
         t = t_half_width(several(1).X, several(1).y, NEW, 0.9)
@@ -159,14 +184,20 @@ def test_coverage_is_a_share(coverage: object) -> None:
 def test_averages_over_compatible_subsets() -> None:
     """By `predict_with`, which may change after fitting."""
     model = fitted()
-    selected, predictive = model.predict(NEW), model.predictive_
+    selected = model.predict(NEW)
+    predictive = model.predictive_
     weights = np.exp(predictive.log_probabilities)
     n = int(np.searchsorted(np.cumsum(weights) / weights.sum(), 0.999)) + 1
     assert n > 1
-    weights, masks = weights[:n] / weights[:n].sum(), predictive.masks[:n]
-    fits = [LinearRegression().fit(DATA.X[:, mask], DATA.y) if mask.any() else None for mask in masks]
+    weights = weights[:n] / weights[:n].sum()
+    masks = predictive.masks[:n]
+    fits = [
+        LinearRegression().fit(DATA.X[:, mask], DATA.y) if mask.any() else None for mask in masks
+    ]
     of_all = np.full(7, DATA.y.mean())
-    means = np.array([of_all if f is None else f.predict(NEW[:, m]) for f, m in zip(fits, masks, strict=True)])
+    means = np.array(
+        [of_all if f is None else f.predict(NEW[:, m]) for f, m in zip(fits, masks, strict=True)]
+    )
     averaged = model.set_params(predict_with="average").predict(NEW)
     np.testing.assert_allclose(averaged, weights @ means, rtol=1e-10)
     np.testing.assert_array_equal(averaged, fitted(predict_with="average").predict(NEW))
@@ -177,7 +208,9 @@ def test_averages_over_compatible_subsets() -> None:
     between = weights @ (means - weights @ means) ** 2
     half = student.ppf(0.95, min(freedoms)) * np.sqrt(weights @ variances + between)
     used = masks.any(axis=0)
-    np.testing.assert_allclose(model._predictor("average").half_width(NEW[:, used], 0.9), half, rtol=1e-9)
+    np.testing.assert_allclose(
+        model._predictor("average").half_width(NEW[:, used], 0.9), half, rtol=1e-9
+    )
     with pytest.raises(SettingError, match="predict_with='mean'"):
         model.set_params(predict_with="mean").predict(NEW)
 
@@ -196,8 +229,12 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
     plain = t_half_width(DATA.X[:, :2], DATA.y, new[:, :2], 0.9)
     residuals = DATA.y - LinearRegression().fit(DATA.X[:, :2], DATA.y).predict(DATA.X[:, :2])
     t = plain * np.sqrt(noise / (residuals @ residuals / (len(DATA.y) - 3)))
-    np.testing.assert_allclose(model._predictor("selected").half_width(new[:, :2], 0.9), t, rtol=1e-9)
-    q = np.quantile(left_out_errors(DATA, regressor=pipeline, predict_with="selected"), 0.9, axis=1).max()
+    np.testing.assert_allclose(
+        model._predictor("selected").half_width(new[:, :2], 0.9), t, rtol=1e-9
+    )
+    q = np.quantile(
+        left_out_errors(DATA, regressor=pipeline, predict_with="selected"), 0.9, axis=1
+    ).max()
     ends = model.predict_interval(new)
     nearest = np.clip(new[:, :2], *np.quantile(DATA.X[:, :2], [0.025, 0.975], axis=0))
     line = LinearRegression().fit(DATA.X[:, :2], DATA.y)
@@ -210,8 +247,11 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
 def test_a_regressor_that_stays_flat_has_wider_intervals_far_away() -> None:
     """By what a straight line adds there; one that goes on as the line does has not."""
     far = NEW + np.array([0.0, 40.0, 0.0, 0.0])
-    flat, line = fitted(regressor=DecisionTreeRegressor(max_depth=4)), fitted(regressor=LinearRegression())
-    with pytest.warns(PredictionWarning, match="7 of 7 rows lie where few training rows do, and the DecisionTree"):
+    flat = fitted(regressor=DecisionTreeRegressor(max_depth=4))
+    line = fitted(regressor=LinearRegression())
+    with pytest.warns(
+        PredictionWarning, match="7 of 7 rows lie where few training rows do, and the DecisionTree"
+    ):
         low, high = flat.predict_interval(far).T
     assert ((low <= fitted().predict(far)) & (fitted().predict(far) <= high)).all()
     with warnings.catch_warnings():
@@ -223,7 +263,9 @@ def test_a_regressor_that_stays_flat_has_wider_intervals_far_away() -> None:
     np.testing.assert_allclose(*widths, rtol=0.1)
 
 
-def glm(y: np.ndarray, columns: np.ndarray, family: sm.families.Family, offset: np.ndarray | None = None) -> np.ndarray:
+def glm(
+    y: np.ndarray, columns: np.ndarray, family: sm.families.Family, offset: np.ndarray | None = None
+) -> np.ndarray:
     """Coefficients by statsmodels."""
     return sm.GLM(y, columns, family=family, offset=offset).fit(tol=1e-12).params
 
@@ -232,7 +274,8 @@ def test_figures_of_probabilities() -> None:
     """Too high and too extreme ones."""
     rng = np.random.default_rng(1)
     odds = rng.normal(size=150)
-    y, p = (rng.uniform(size=150) < expit(odds)).astype(float), expit(0.7 + 1.8 * odds)
+    y = (rng.uniform(size=150) < expit(odds)).astype(float)
+    p = expit(0.7 + 1.8 * odds)
     found = figures_of(CLASS, y, p)
     binomial = sm.families.Binomial()
     expected = {
@@ -252,9 +295,13 @@ def test_figures_of_probabilities() -> None:
 
 def test_figures_of_rates_and_numbers() -> None:
     rng = np.random.default_rng(2)
-    logs, exposure = rng.normal(size=150), rng.uniform(0.5, 8.0, 150)
-    y, rate = rng.poisson(exposure * np.exp(logs)).astype(float), np.exp(0.4 + 1.5 * logs)
-    poisson, ones, own = sm.families.Poisson(), np.ones((150, 1)), exposure * y.sum() / exposure.sum()
+    logs = rng.normal(size=150)
+    exposure = rng.uniform(0.5, 8.0, 150)
+    y = rng.poisson(exposure * np.exp(logs)).astype(float)
+    rate = np.exp(0.4 + 1.5 * logs)
+    poisson = sm.families.Poisson()
+    ones = np.ones((150, 1))
+    own = exposure * y.sum() / exposure.sum()
     expected = {
         "observed": y.sum() / exposure.sum(),
         "predicted": (rate * exposure).sum() / exposure.sum(),
@@ -267,28 +314,50 @@ def test_figures_of_rates_and_numbers() -> None:
     assert alone == pytest.approx(d2_tweedie_score(y, rate, power=1), rel=1e-9)
     slope = np.polyfit(rate, logs, 1)[0]
     level = np.mean(logs - rate)
-    numbers = [logs.mean(), rate.mean(), level, slope, np.sqrt(np.mean((logs - rate) ** 2)), r2_score(logs, rate)]
+    numbers = [
+        logs.mean(),
+        rate.mean(),
+        level,
+        slope,
+        np.sqrt(np.mean((logs - rate) ** 2)),
+        r2_score(logs, rate),
+    ]
     assert list(figures_of(NUMBER, logs, rate).values()) == pytest.approx(numbers, rel=1e-12)
 
 
 def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
     rng = np.random.default_rng(3)
-    x, exposure = rng.normal(size=120), rng.uniform(0.5, 8.0, 120)
-    y, counts = (rng.random(120) < expit(x)).astype(float), rng.poisson(exposure * np.exp(0.5 * x)).astype(float)
-    event, time = y, rng.exponential(size=120)
-    ones, log = np.ones((120, 1)), np.log(exposure)
-    binomial, poisson = sm.families.Binomial(), sm.families.Poisson()
+    x = rng.normal(size=120)
+    exposure = rng.uniform(0.5, 8.0, 120)
+    y = (rng.random(120) < expit(x)).astype(float)
+    counts = rng.poisson(exposure * np.exp(0.5 * x)).astype(float)
+    event = y
+    time = rng.exponential(size=120)
+    ones = np.ones((120, 1))
+    log = np.log(exposure)
+    binomial = sm.families.Binomial()
+    poisson = sm.families.Poisson()
     hazard = np.exp(x), time / 3.0, event
     cases = [
         (CLASS.measured(y, expit(2.0 * x)), y, binomial, 2.0 * x, None),
         (COUNT.measured(counts, np.exp(x), exposure), counts, poisson, x, log),
-        (TIME.measured(time, np.exp(-x), event=event, hazard=hazard), event, poisson, x, np.log(time / 3.0)),
+        (
+            TIME.measured(time, np.exp(-x), event=event, hazard=hazard),
+            event,
+            poisson,
+            x,
+            np.log(time / 3.0),
+        ),
     ]
     for found, outcome, family, predictor, offset in cases:
         both = predictor if offset is None else predictor + offset
         level = sm.GLM(outcome, ones, family=family, offset=both).fit(cov_type="HC0", tol=1e-12)
-        slope = sm.GLM(outcome, sm.add_constant(predictor), family=family, offset=offset).fit(cov_type="HC0", tol=1e-12)
-        assert found["intercept"] == pytest.approx((level.params[0], *level.conf_int()[0]), rel=1e-6)
+        slope = sm.GLM(outcome, sm.add_constant(predictor), family=family, offset=offset).fit(
+            cov_type="HC0", tol=1e-12
+        )
+        assert found["intercept"] == pytest.approx(
+            (level.params[0], *level.conf_int()[0]), rel=1e-6
+        )
         assert found["slope"] == pytest.approx((slope.params[1], *slope.conf_int()[1]), rel=1e-6)
     number = x + rng.normal(size=120)
     line = sm.OLS(number, sm.add_constant(x)).fit(cov_type="HC1", use_t=True)
@@ -301,19 +370,21 @@ def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
 def jackknife(figure: str, kind: OutcomeKind, *columns: np.ndarray) -> float:
     """Standard error, by leaving out each row."""
     n = len(columns[0])
-    without = [figures_of(kind, *(np.delete(column, i) for column in columns))[figure] for i in range(n)]
+    without = [
+        figures_of(kind, *(np.delete(column, i) for column in columns))[figure] for i in range(n)
+    ]
     return float(np.sqrt((n - 1) / n * np.sum((np.array(without) - np.mean(without)) ** 2)))
 
 
 def test_intervals_of_measures_are_those_of_the_jackknife() -> None:
     rng = np.random.default_rng(4)
-    x, one = rng.normal(size=150), np.ones(150)
-    y, number, count = (
-        (rng.random(150) < expit(x)).astype(float),
-        x + rng.normal(size=150),
-        rng.poisson(np.exp(x)) * 1.0,
-    )
-    times, event = rng.exponential(np.exp(-x)), (rng.random(150) < 0.7).astype(float)
+    x = rng.normal(size=150)
+    one = np.ones(150)
+    y = (rng.random(150) < expit(x)).astype(float)
+    number = x + rng.normal(size=150)
+    count = rng.poisson(np.exp(x)) * 1.0
+    times = rng.exponential(np.exp(-x))
+    event = (rng.random(150) < 0.7).astype(float)
     for kind, figure, columns, scale in (
         (NUMBER, "rmse", (number, x), np.log),
         (NUMBER, "intercept", (number, x), np.asarray),
@@ -336,7 +407,8 @@ def test_groups_of_calibration_hold_the_rows_and_their_means() -> None:
     groups = calibration_groups(CLASS, y, p, None, p)
     assert (len(groups), groups[:, 4].sum()) == (5, 203)
     assert (groups[:, 4] @ groups[:, :2] / 203).tolist() == pytest.approx([p.mean(), y.mean()])
-    k, n = round(groups[0, 1] * groups[0, 4]), int(groups[0, 4])
+    k = round(groups[0, 1] * groups[0, 4])
+    n = int(groups[0, 4])
     assert groups[0, 2:4] == pytest.approx(proportion_confint(k, n, method="wilson"))
     assert len(calibration_groups(CLASS, y, np.full(203, 0.5), None, np.full(203, 0.5))) == 1
     weights = rng.uniform(1.0, 4.0, 203)
@@ -345,7 +417,8 @@ def test_groups_of_calibration_hold_the_rows_and_their_means() -> None:
 
 
 def test_intervals_stay_where_values_can_be() -> None:
-    none, one = np.zeros(30), np.ones(30)
+    none = np.zeros(30)
+    one = np.ones(30)
     (only,) = calibration_groups(COUNT, none, 0.1 * one, 2.0 * one, one)
     assert only[1:4] == pytest.approx([0.0, 0.0, chi2.ppf(0.975, 2) / 2.0 / 60.0])
     event = np.append(0.0, np.ones(19))
@@ -363,13 +436,19 @@ def test_intervals_stay_where_values_can_be() -> None:
 
 def test_calibration_of_times_ends_with_what_others_have_seen() -> None:
     rng = np.random.default_rng(1)
-    x, site = rng.normal(size=400), np.repeat(["a", "b", "c", "long"], 100)
-    times, end = rng.exponential(np.exp(-x)), np.where(site == "long", 6.0, 0.5)
-    model = BIPSurvival().fit(x[:, None], np.minimum(times, end), environments=site, event=times <= end)
+    x = rng.normal(size=400)
+    site = np.repeat(["a", "b", "c", "long"], 100)
+    times = rng.exponential(np.exp(-x))
+    end = np.where(site == "long", 6.0, 0.5)
+    model = BIPSurvival().fit(
+        x[:, None], np.minimum(times, end), environments=site, event=times <= end
+    )
     left = model.new_environments().left_out[-1]
     assert left.events == (times <= 6.0)[site == "long"].sum()
     assert left.figures["observed"] == (times <= 0.5)[site == "long"].mean()
-    assert left.calibration[:, 1] @ left.calibration[:, 4] == pytest.approx((times <= 0.5)[site == "long"].sum())
+    assert left.calibration[:, 1] @ left.calibration[:, 4] == pytest.approx(
+        (times <= 0.5)[site == "long"].sum()
+    )
     low, high = left.intervals["intercept"]
     assert low < 0.0 < high
 
@@ -383,14 +462,26 @@ def test_calibration_of_times_ends_with_what_others_have_seen() -> None:
         ("class", [0, 1, 1, 0], [0.3, 0.3, 0.3, 0.3], {"slope"}),  # nothing to multiply
         ("class", [0, 1, 1, 0], [0.0, 1.0, 0.3, 0.6], set()),  # certain, and right
         ("class", [0, 1, 0, 1], [1.0, 0.0, 0.3, 0.6], set()),  # certain, and wrong
-        ("count", [0, 0, 0], [0.2, 0.4, 0.3], {"intercept", "slope", "deviance_explained"}),  # no events
+        (
+            "count",
+            [0, 0, 0],
+            [0.2, 0.4, 0.3],
+            {"intercept", "slope", "deviance_explained"},
+        ),  # no events
         ("count", [0, 0, 3], [0.2, 0.3, 0.4], {"slope"}),  # all at the largest rate
         ("count", [0, 3, 0], [0.2, 0.3, 0.4], set()),
         ("count", [2, 2, 2], [0.2, 0.3, 0.4], {"deviance_explained"}),  # no scatter
-        ("count", [0, 1, 2], [0.2, -0.3, 0.4], {"intercept", "slope", "deviance_explained"}),  # no rate
+        (
+            "count",
+            [0, 1, 2],
+            [0.2, -0.3, 0.4],
+            {"intercept", "slope", "deviance_explained"},
+        ),  # no rate
     ],
 )
-def test_what_is_not_defined(kind: str, y: list[float], predicted: list[float], unknown: set[str]) -> None:
+def test_what_is_not_defined(
+    kind: str, y: list[float], predicted: list[float], unknown: set[str]
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = figures_of(KINDS[kind], np.array(y, float), np.array(predicted, float))
@@ -400,10 +491,13 @@ def test_what_is_not_defined(kind: str, y: list[float], predicted: list[float], 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.floats(-60.0, 60.0)), min_size=2, max_size=30))
 def test_a_slope_and_a_shift_are_where_they_should_be(rows: list[tuple[bool, float]]) -> None:
-    y, p = np.array([row[0] for row in rows], float), expit(np.array([row[1] for row in rows]))
+    y = np.array([row[0] for row in rows], float)
+    p = expit(np.array([row[1] for row in rows]))
     found = figures_of(CLASS, y, p)
     if not np.isnan(found["intercept"]):
-        np.testing.assert_allclose(expit(log_odds(p) + found["intercept"]).mean(), y.mean(), atol=1e-6)
+        np.testing.assert_allclose(
+            expit(log_odds(p) + found["intercept"]).mean(), y.mean(), atol=1e-6
+        )
     # At the maximum of the likelihood nothing is left that log odds explain.
     odds = log_odds(p) * found["slope"]
     if np.abs(odds).max() < 30.0:  # beyond, expit rounds
@@ -412,7 +506,11 @@ def test_a_slope_and_a_shift_are_where_they_should_be(rows: list[tuple[bool, flo
 
 
 EXPOSURE = np.random.default_rng(6).uniform(1.0, 9.0, len(X))
-VISITS = np.random.default_rng(7).poisson(EXPOSURE * np.exp(0.4 * X[:, 0] - 0.3 * X[:, 1] - 1.0)).astype(float)
+VISITS = (
+    np.random.default_rng(7)
+    .poisson(EXPOSURE * np.exp(0.4 * X[:, 0] - 0.3 * X[:, 1] - 1.0))
+    .astype(float)
+)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -425,13 +523,22 @@ VISITS = np.random.default_rng(7).poisson(EXPOSURE * np.exp(0.4 * X[:, 0] - 0.3 
     ],
     ids=["selected", "average", "rates"],
 )
-def test_figures_in_environments_that_were_left_out(model: BIP, y: np.ndarray, outcome_columns: dict) -> None:
-    frame = model.fit(X, y, SITE, **outcome_columns).new_environments().to_frame().set_index("environment")
+def test_figures_in_environments_that_were_left_out(
+    model: BIP, y: np.ndarray, outcome_columns: dict
+) -> None:
+    frame = (
+        model.fit(X, y, SITE, **outcome_columns)
+        .new_environments()
+        .to_frame()
+        .set_index("environment")
+    )
     assert model.selected_features_ == ("x0", "x1")
     assert list(frame.index) == [0, 1, 2, 3]
     for e in range(4):
         own = e == SITE
-        other = clone(model).fit(X[~own], y[~own], SITE[~own], **{k: v[~own] for k, v in outcome_columns.items()})
+        other = clone(model).fit(
+            X[~own], y[~own], SITE[~own], **{k: v[~own] for k, v in outcome_columns.items()}
+        )
         if outcome_columns:
             expected = figures_of(COUNT, y[own], other.predict(X[own]), EXPOSURE[own])
         else:
@@ -442,25 +549,45 @@ def test_figures_in_environments_that_were_left_out(model: BIP, y: np.ndarray, o
 
 def test_what_a_person_reads() -> None:
     found = classifier().new_environments()
-    text, frame = str(found), found.to_frame()
+    text = str(found)
+    frame = found.to_frame()
     assert max(map(len, text.splitlines())) <= 80
     worst = frame.loc[(frame["observed"] - frame["predicted"]).abs().idxmax()]
     told = f"'{worst['environment']}': {worst['observed']:.3g} observed, {worst['predicted']:.3g}"
     assert told in " ".join(text.split())
     head, *rows = [line.split() for line in text.splitlines()[-5:]]
-    assert head == ["environment", "rows", "observed", "predicted", "intercept", "slope", "Brier", "AUC"]
+    assert head == [
+        "environment",
+        "rows",
+        "observed",
+        "predicted",
+        "intercept",
+        "slope",
+        "Brier",
+        "AUC",
+    ]
     shown = frame[["observed", "predicted", "intercept", "slope", "brier", "auc"]]
-    np.testing.assert_allclose([[float(cell) for cell in row[2:]] for row in rows], shown, atol=5.1e-4)
+    np.testing.assert_allclose(
+        [[float(cell) for cell in row[2:]] for row in rows], shown, atol=5.1e-4
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_environments_of_one_class_or_that_cannot_be_left_out() -> None:
-    found = BIPClassifier().fit(X, np.where(SITE == 2, "no", LABELS), environments=SITE).new_environments()
+    found = (
+        BIPClassifier()
+        .fit(X, np.where(SITE == 2, "no", LABELS), environments=SITE)
+        .new_environments()
+    )
     row = found.to_frame().set_index("environment").loc[2]
     assert np.isnan([row["intercept"], row["slope"], row["auc"]]).all()
     assert row["observed"] == 0.0
     assert str(found).splitlines()[-2].split()[-1] == "–"
-    found = BIPClassifier().fit(X, np.where(SITE == 2, LABELS, "no"), environments=SITE).new_environments()
+    found = (
+        BIPClassifier()
+        .fit(X, np.where(SITE == 2, LABELS, "no"), environments=SITE)
+        .new_environments()
+    )
     assert found.impossible == (2,)
     assert "1 of 4 environments ('2')" in " ".join(str(found).split())
 
@@ -469,8 +596,11 @@ def test_what_cannot_be_fitted_without_an_environment_takes_nothing_from_the_oth
     """All 8 columns need 40 events, which three of four environments do not have."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(52, 8))
-    times, site = rng.exponential(np.exp(-X[:, 0])), np.repeat(list("abcd"), 13)
-    model = BIPSurvival(predict_with="selected", progress=False).fit(X, times, site, event=np.ones(52))
+    times = rng.exponential(np.exp(-X[:, 0]))
+    site = np.repeat(list("abcd"), 13)
+    model = BIPSurvival(predict_with="selected", progress=False).fit(
+        X, times, site, event=np.ones(52)
+    )
     assert model.decision_.prediction.reason == ""
     price = model.decision_.price
     assert len(model.new_environments().left_out) == 4
@@ -482,10 +612,14 @@ def test_what_cannot_be_fitted_without_an_environment_takes_nothing_from_the_oth
 
 def test_shrunk_rates_do_not_depend_on_the_unit_of_exposure() -> None:
     rng = np.random.default_rng(0)
-    X, exposure = rng.normal(size=(80, 20)), rng.uniform(0.5, 2.0, size=80)
-    y, site = rng.poisson(exposure * np.exp(1.0 + 0.6 * X[:, 0])), np.repeat(list("abcd"), 20)
+    X = rng.normal(size=(80, 20))
+    exposure = rng.uniform(0.5, 2.0, size=80)
+    y = rng.poisson(exposure * np.exp(1.0 + 0.6 * X[:, 0]))
+    site = np.repeat(list("abcd"), 20)
     years, days = (
-        regression_on_everything(Poisson(), MultiEnvironmentData.from_arrays(X, y, site, exposure=unit * exposure))
+        regression_on_everything(
+            Poisson(), MultiEnvironmentData.from_arrays(X, y, site, exposure=unit * exposure)
+        )
         for unit in (1.0, 36525.0)
     )
     np.testing.assert_allclose(days.coefficients, years.coefficients, rtol=1e-6)
@@ -494,16 +628,20 @@ def test_shrunk_rates_do_not_depend_on_the_unit_of_exposure() -> None:
 
 def test_all_features_predict_classes_where_one_environment_has_all_events() -> None:
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 15)), np.arange(60) < 8
+    X = rng.normal(size=(60, 15))
+    y = np.arange(60) < 8
     with pytest.warns(match="no row, or every one, is an event"):
         model = BIPClassifier(progress=False).fit(X, y, np.repeat(list("abc"), 20))
     assert model.decision_.prediction.reason == ""
 
 
 @pytest.mark.parametrize("baseline", ["auto", "free"])
-def test_with_free_baselines_each_is_predicted_as_a_fit_to_the_others_predicts(baseline: str) -> None:
+def test_with_free_baselines_each_is_predicted_as_a_fit_to_the_others_predicts(
+    baseline: str,
+) -> None:
     """By a line with random intercepts, whichever kind of prediction is asked for first."""
-    data, env = own_baselines(), own_baselines().environment_index
+    data = own_baselines()
+    env = own_baselines().environment_index
     chosen = np.array([True, True, False, False])
     for kinds in (("selected", "average"), ("average", "selected")):
         model = fitted(data, baseline=baseline)
@@ -511,15 +649,20 @@ def test_with_free_baselines_each_is_predicted_as_a_fit_to_the_others_predicts(b
         for kind in kinds:
             found = model.set_params(predict_with=kind).new_environments()
             for e, left in enumerate(found.left_out):
-                rest, own = env != e, env == e
+                rest = env != e
+                own = env == e
                 others = fitted(several_of(data, rest), baseline=baseline, predict_with=kind)
                 missed = data.y[own] - others.predict(data.X[own])
                 assert left.figures["rmse"] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-9)
                 if kind == "selected":
                     line, _ = mixed_by_rows(data.X[rest][:, chosen], data.y[rest], env[rest])
                     missed = data.y[own] - data.X[own][:, chosen] @ line[:-1] - line[-1]
-                    assert left.figures["rmse"] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-5)
+                    assert left.figures["rmse"] == pytest.approx(
+                        np.sqrt(np.mean(missed**2)), rel=1e-5
+                    )
 
 
 def several_of(data: MultiEnvironmentData, rows: np.ndarray) -> MultiEnvironmentData:
-    return MultiEnvironmentData.from_arrays(data.X[rows], data.y[rows], data.environment_index[rows])
+    return MultiEnvironmentData.from_arrays(
+        data.X[rows], data.y[rows], data.environment_index[rows]
+    )

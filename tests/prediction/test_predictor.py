@@ -1,4 +1,5 @@
-"""Predictors: leverage, rows far from those that were fitted, averages, and regressors of the user's."""
+"""Predictors: leverage, rows far from those that were fitted, averages, and regressors of the
+user's."""
 
 from __future__ import annotations
 
@@ -31,20 +32,27 @@ def hat_values(X: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 def test_leverages_and_the_farthest_row_that_was_fitted() -> None:
     """Of second moments an upper bound, which one column reaches."""
-    X, moments = DATA.X[:, [0, 2]], Moments.from_data(DATA)
-    exact, bound = Design.of(DATA, COLUMNS), Design.of(moments, COLUMNS)
+    X = DATA.X[:, [0, 2]]
+    moments = Moments.from_data(DATA)
+    exact = Design.of(DATA, COLUMNS)
+    bound = Design.of(moments, COLUMNS)
     for design in (exact, bound):
-        np.testing.assert_allclose(design.leverage(NEW[:, [0, 2]]), hat_values(X, NEW[:, [0, 2]]), rtol=1e-9)
+        np.testing.assert_allclose(
+            design.leverage(NEW[:, [0, 2]]), hat_values(X, NEW[:, [0, 2]]), rtol=1e-9
+        )
         assert (design.n_rows, design.rank) == (240, 2)
         np.testing.assert_array_equal(design.minimum, X.min(axis=0))
     farthest = hat_values(X, X).max() - 1 / len(X)
     assert exact.farthest == pytest.approx(farthest, rel=1e-9)
     assert farthest * (1 - 1e-9) <= bound.farthest < 6 * farthest
-    assert Design.of(moments, ("x0",)).farthest == pytest.approx(Design.of(DATA, ("x0",)).farthest, rel=1e-9)
+    assert Design.of(moments, ("x0",)).farthest == pytest.approx(
+        Design.of(DATA, ("x0",)).farthest, rel=1e-9
+    )
 
 
 def test_no_fitted_row_is_far_by_moments() -> None:
-    """Columns that are nearly the same, with heavy tails: combinations are farther out than any single value."""
+    """Columns that are nearly the same, with heavy tails: combinations are farther out than any
+    single value."""
     rng = np.random.default_rng(0)
     common = rng.normal(size=1200)
     X = np.column_stack([common + 0.1 * rng.standard_t(3, size=1200) for _ in range(3)])
@@ -66,16 +74,23 @@ def test_columns_that_depend_on_each_other() -> None:
 def test_far_is_beyond_twice_the_largest_leverage() -> None:
     design = Design.of(DATA, ("x0",))
     edge = design.centre[0] + np.sqrt(2 * design.farthest) / abs(design.whitening[0, 0])
-    X = np.array([[edge * 1.001 - 0.001 * design.centre[0]], [edge * 0.999 + 0.001 * design.centre[0]]])
+    X = np.array(
+        [[edge * 1.001 - 0.001 * design.centre[0]], [edge * 0.999 + 0.001 * design.centre[0]]]
+    )
     assert (design.far(X) > 0).tolist() == [True, False]
     assert not Design.of(DATA, ()).far(np.empty((3, 0))).any()
 
 
 def test_a_warning_names_the_worst_feature_and_its_range() -> None:
-    model, X = fitted(predict_with="selected"), NEW.copy()
-    X[2, 0], X[4, 1] = 60.0, -300.0
-    low, high = DATA.X[:, 1].min(), DATA.X[:, 1].max()
-    with pytest.warns(PredictionWarning, match=rf"2 of 7 rows .*x1 = -300.* {low:.4g} to {high:.4g}"):
+    model = fitted(predict_with="selected")
+    X = NEW.copy()
+    X[2, 0] = 60.0
+    X[4, 1] = -300.0
+    low = DATA.X[:, 1].min()
+    high = DATA.X[:, 1].max()
+    with pytest.warns(
+        PredictionWarning, match=rf"2 of 7 rows .*x1 = -300.* {low:.4g} to {high:.4g}"
+    ):
         model.predict_interval(X)
     assert model.extrapolates(X).tolist() == [False, False, True, False, True, False, False]
     X[:, 3] = 1e6  # is not selected
@@ -90,7 +105,9 @@ def test_what_is_said_of_a_row_that_is_far() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=120)
     X = np.column_stack([x, x + 0.01 * rng.normal(size=120)])
-    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=120), np.repeat([0, 1, 2], 40))
+    data = MultiEnvironmentData.from_arrays(
+        X, X[:, 0] + rng.normal(size=120), np.repeat([0, 1, 2], 40)
+    )
     said = Design.of(data, ("x0", "x1")).outside(np.array([[1.0, -1.0], [1.0, 1.0]]))
     assert said.startswith("1 of 2 rows")
     assert "x0, x1" in said
@@ -110,13 +127,15 @@ class InAColumn(LinearRegression):
 
 
 def test_a_regressor_that_predicts_a_column_has_the_same_noise() -> None:
-    one, other = fitted(regressor=LinearRegression()), fitted(regressor=InAColumn())
+    one = fitted(regressor=LinearRegression())
+    other = fitted(regressor=InAColumn())
     assert other._predictor("selected").noise == one._predictor("selected").noise
     np.testing.assert_array_equal(other.predict_interval(NEW), one.predict_interval(NEW))
 
 
 def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> None:
-    untouched, changed = fitted(regressor=Ridge(1.0)), fitted(regressor=Ridge(1.0)).set_params(regressor__alpha=1e9)
+    untouched = fitted(regressor=Ridge(1.0))
+    changed = fitted(regressor=Ridge(1.0)).set_params(regressor__alpha=1e9)
     np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
     with pytest.raises(SettingError, match="average"):
         changed.set_params(regressor=None, predict_with="average").predict(NEW)
@@ -125,15 +144,26 @@ def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> 
 def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     selections: list[int] = []
     original = FitSettings.findings
-    monkeypatch.setattr(FitSettings, "findings", lambda *given: selections.append(1) or original(*given))
-    alone, model = fitted(), fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1))
+    monkeypatch.setattr(
+        FitSettings, "findings", lambda *given: selections.append(1) or original(*given)
+    )
+    alone = fitted()
+    model = fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1))
     selections.clear()
-    for kind in ("selected", "average", "everything"):  # the selection is repeated for the first, and serves the others
+    for kind in (
+        "selected",
+        "average",
+        "everything",
+    ):  # the selection is repeated for the first, and serves the others
         alone.set_params(predict_with=kind).new_environments()
     assert len(selections) == DATA.n_environments
     plain = to_plain(model)  # of the regressor as it was at the fit
     assert plain["settings"]["regressor"] == "None"
-    assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "everything", "average"}
+    assert (
+        set(plain["predictors"])
+        == set(plain["new_environments"])
+        == {"selected", "everything", "average"}
+    )
     assert len(selections) == 2 * DATA.n_environments
     for kind in ("selected", "everything", "average"):
         elsewhere = alone.set_params(predict_with=kind).new_environments()
@@ -188,7 +218,9 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(tmp_
     usual = BIP().fit(table[common], y[common], environments=labels[common])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        usual.predict_interval(table[:1], coverage=0.7)  # of four environments 90% would be warned of
+        usual.predict_interval(
+            table[:1], coverage=0.7
+        )  # of four environments 90% would be warned of
     left_out = tuple(EnvironmentErrors(label, (), None, ("rare",)) for label in "abc")
     elsewhere = NewEnvironments(PredictedOutcome("y"), left_out)
     assert elsewhere.limit(["other"]) == ""

@@ -1,4 +1,5 @@
-"""A prior speaks about the features that the user gave, whichever of them are dropped on the way."""
+"""A prior speaks about the features that the user gave, whichever of them are dropped on the
+way."""
 
 from __future__ import annotations
 
@@ -33,12 +34,21 @@ def expected() -> np.ndarray:
 @constant
 @pytest.mark.parametrize("stated", STATED, ids=["by name", "per feature", "series"])
 def test_fit_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
-    model = BIP(prior=InclusionPrior(stated), select="mode").fit(TABLE, DATA.y, environments=DATA.environment_index)
-    np.testing.assert_allclose(model.inclusion_probabilities_, np.insert(expected, 1, 0.0), rtol=1e-12)
-    data = MultiEnvironmentData.from_table(TABLE.assign(y=DATA.y, site=DATA.environment_index), "y", "site")
+    model = BIP(prior=InclusionPrior(stated), select="mode").fit(
+        TABLE, DATA.y, environments=DATA.environment_index
+    )
+    np.testing.assert_allclose(
+        model.inclusion_probabilities_, np.insert(expected, 1, 0.0), rtol=1e-12
+    )
+    data = MultiEnvironmentData.from_table(
+        TABLE.assign(y=DATA.y, site=DATA.environment_index), "y", "site"
+    )
     found = BIP(prior=InclusionPrior(stated)).fit(data).posterior_.inclusion
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    for wrong, named in (({"flatt": 0.2}, "did you mean 'flat'"), ([0.5] * 3, "3 .* for 4 features")):
+    for wrong, named in (
+        ({"flatt": 0.2}, "did you mean 'flat'"),
+        ([0.5] * 3, "3 .* for 4 features"),
+    ):
         with pytest.raises(ValueError, match=named):
             BIP(prior=InclusionPrior(wrong)).fit(data)
 
@@ -47,11 +57,16 @@ def test_fit_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
 @pytest.mark.filterwarnings("error::sklearn.exceptions.FitFailedWarning")
 @pytest.mark.parametrize("stated", [{"x0": 0.9, "x1": 0.2}, [0.9, 0.2, 0.5, 0.1]])
 def test_folds_may_drop_features(stated: Any) -> None:
-    """Feature 1 differs from 0 in the last rows only, so that it is constant without the last fold."""
-    X, folds, prior = TABLE.to_numpy().copy(), KFold(5), InclusionPrior(stated)
+    """Feature 1 differs from 0 in the last rows only, so that it is constant without the last
+    fold."""
+    X = TABLE.to_numpy().copy()
+    folds = KFold(5)
+    prior = InclusionPrior(stated)
     X[:, 1] = np.append(np.zeros(len(X) - 20), np.arange(20.0))
     given = {"environments": DATA.environment_index}
-    scores = cross_validate(BIP(prior=prior), X, DATA.y, cv=folds, params=given, error_score="raise")
+    scores = cross_validate(
+        BIP(prior=prior), X, DATA.y, cv=folds, params=given, error_score="raise"
+    )
     assert np.isfinite(scores["test_score"]).all()
     search = GridSearchCV(BIP(), {"prior": [UniformPrior(), prior]}, cv=folds, error_score="raise")
     assert np.isfinite(search.fit(X, DATA.y, **given).best_score_)
@@ -70,10 +85,14 @@ def wide() -> MultiEnvironmentData:
     rng = np.random.default_rng(0)
     env = np.repeat(np.arange(3), 60)
     X = rng.normal(size=(180, 40)) * (1 + 0.5 * env[:, None])
-    return MultiEnvironmentData.from_arrays(X, 2 * X[:, 3] - 1.5 * X[:, 7] + rng.normal(size=180), env)
+    return MultiEnvironmentData.from_arrays(
+        X, 2 * X[:, 3] - 1.5 * X[:, 7] + rng.normal(size=180), env
+    )
 
 
-@pytest.mark.parametrize("stated", [{"x3": 0.9, "x20": 0.2}, np.where(np.arange(40) == 3, 0.9, 0.3)])
+@pytest.mark.parametrize(
+    "stated", [{"x3": 0.9, "x20": 0.2}, np.where(np.arange(40) == 3, 0.9, 0.3)]
+)
 def test_a_screen_may_drop_features(stated: Any) -> None:
     data = wide()
     model = Screened(BIP(prior=InclusionPrior(stated)), LassoScreen(k=4)).fit(data)
@@ -81,7 +100,9 @@ def test_a_screen_may_drop_features(stated: Any) -> None:
     assert 2 <= len(kept) <= 4
     values = InclusionPrior(stated).inclusion(data.feature_names)[kept]
     alone = BIP(prior=InclusionPrior(values)).fit(data.X[:, kept], data.y, data.environment_index)
-    np.testing.assert_allclose(model.inclusion_probabilities_[kept], alone.inclusion_probabilities_, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.inclusion_probabilities_[kept], alone.inclusion_probabilities_, rtol=1e-12
+    )
 
 
 def test_a_screen_keeps_what_the_prior_includes_for_certain() -> None:

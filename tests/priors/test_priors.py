@@ -1,4 +1,5 @@
-"""Priors: normalisation, agreement with plain formulas, exact sampling, sizes, and error messages."""
+"""Priors: normalisation, agreement with plain formulas, exact sampling, sizes, and error
+messages."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def plain_weights(prior: Prior, masks: np.ndarray) -> np.ndarray:
     """Unnormalised probability of each subset, written as one product per subset."""
     p = masks.shape[1]
     limit = p if prior.max_size is None else prior.max_size
-    k, weights = masks.sum(axis=1), np.ones(len(masks))
+    k = masks.sum(axis=1)
+    weights = np.ones(len(masks))
     if isinstance(prior, InclusionPrior):
         q = np.broadcast_to(np.asarray(prior.probabilities, dtype=float), p)
         weights = np.prod(np.where(masks, q, 1.0 - q), axis=1)
@@ -42,7 +44,8 @@ def plain_weights(prior: Prior, masks: np.ndarray) -> np.ndarray:
 
 def size_distribution(bound: BoundPrior) -> np.ndarray:
     """(p + 1,) probability of each size"""
-    first, mass = len(bound.forced), np.exp(bound._log_size_mass - bound.log_normalizer)
+    first = len(bound.forced)
+    mass = np.exp(bound._log_size_mass - bound.log_normalizer)
     return np.pad(mass, (first, len(bound.feature_names) + 1 - first - len(mass)))
 
 
@@ -101,9 +104,13 @@ def test_log_prob_is_normalised_and_equals_the_plain_formula(case: tuple[Prior, 
     assert bound.support_size() == np.count_nonzero(support)
     sizes = np.bincount(masks.sum(axis=1), weights=expected, minlength=p + 1)
     np.testing.assert_allclose(size_distribution(bound), sizes, rtol=1e-9, atol=1e-300)
-    np.testing.assert_allclose(bound.inclusion_probabilities(), expected @ masks, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(
+        bound.inclusion_probabilities(), expected @ masks, rtol=1e-9, atol=1e-15
+    )
     inside = masks[support]
-    stated = inside @ bound.log_odds + bound.log_size_weight[inside.sum(axis=1)] - bound.log_normalizer
+    stated = (
+        inside @ bound.log_odds + bound.log_size_weight[inside.sum(axis=1)] - bound.log_normalizer
+    )
     np.testing.assert_allclose(bound.log_prob(inside), stated, rtol=1e-10, atol=1e-10)
 
 
@@ -182,7 +189,12 @@ def test_forms_of_probabilities() -> None:
     by_order = InclusionPrior([0.5, 0.2, 1.0]).bind(NAMES)
     masks = all_masks(3)
     by_name = {"dose": 0.2, "site": 1.0}
-    for given_as in (by_name, pd.Series(by_name), pd.Series([0.5, 0.2, 1.0]), np.array([0.5, 0.2, 1.0])):
+    for given_as in (
+        by_name,
+        pd.Series(by_name),
+        pd.Series([0.5, 0.2, 1.0]),
+        np.array([0.5, 0.2, 1.0]),
+    ):
         bound = InclusionPrior(given_as).bind(NAMES)
         np.testing.assert_array_equal(bound.log_prob(masks), by_order.log_prob(masks))
     assert by_order.forced_in.tolist() == [False, False, True]
@@ -200,7 +212,15 @@ def test_size_limit_comes_from_prior_then_data_then_p() -> None:
     assert UniformPrior(9).bind(5).support_size() == UniformPrior().bind(5).support_size() == 32
 
 
-UNREADABLE = ("", "flat", "uniform(2)", "uniform)", "beta-binomial(1)", "beta-binomial(1,3", "beta-binomial()")
+UNREADABLE = (
+    "",
+    "flat",
+    "uniform(2)",
+    "uniform)",
+    "beta-binomial(1)",
+    "beta-binomial(1,3",
+    "beta-binomial()",
+)
 UNREADABLE += ("inclusion", "inclusion(a)", "inclusion(0.3))")
 
 
@@ -215,14 +235,20 @@ UNREADABLE += ("inclusion", "inclusion(a)", "inclusion(0.3))")
         (lambda: InclusionPrior(np.ones((2, 2))), ["'all'"]),
         (lambda: InclusionPrior({"agee": 0.2}).bind(NAMES), ["'agee'", "did you mean 'age'?"]),
         (lambda: InclusionPrior({"zzz": 0.2}).bind(NAMES), ["'zzz'", "'age', 'dose', 'site'"]),
-        (lambda: InclusionPrior({"age": 1, "dose": 1}, 1).bind(NAMES), ["at most 1", "'age', 'dose'"]),
+        (
+            lambda: InclusionPrior({"age": 1, "dose": 1}, 1).bind(NAMES),
+            ["at most 1", "'age', 'dose'"],
+        ),
         (lambda: UniformPrior(-1), ["max_size", "-1"]),
         (lambda: BetaBinomialPrior(max_size=2.0), ["max_size", "2.0"]),  # type: ignore[arg-type]
         (lambda: BetaBinomialPrior(0.0), ["a=0.0"]),
         (lambda: BetaBinomialPrior(1.0, math.inf), ["b=inf"]),
         (lambda: UniformPrior().bind(3).log_prob([[True, False]]), ["(S, 3)"]),
         (lambda: parse_prior("inclusion(1.5)", None), ["1.5"]),
-        *((lambda text=text: parse_prior(text, None), [repr(text), *PRIOR_FORMS]) for text in UNREADABLE),
+        *(
+            (lambda text=text: parse_prior(text, None), [repr(text), *PRIOR_FORMS])
+            for text in UNREADABLE
+        ),
     ],
 )
 def test_refusals(build: Callable[[], Any], named: list[str]) -> None:

@@ -113,8 +113,12 @@ def test_chance_is_that_of_the_same_regulator() -> None:
         columns=["regulator", "target", "score"],
     )
     found = checked(edges, what, ["t1", "t2", "t3", "t4", "r", "not measured"])
-    # s → t4 was not measured, q not intervened on, and a score of 0 is no edge. r is no target of its own.
-    assert found[["regulator", "target", "moved"]].to_numpy().tolist() == [["r", "t2", True], ["s", "t1", False]]
+    # s → t4 was not measured, q not intervened on, and a score of 0 is no edge. r is no target of
+    # its own.
+    assert found[["regulator", "target", "moved"]].to_numpy().tolist() == [
+        ["r", "t2", True],
+        ["s", "t1", False],
+    ]
     assert found["chance"].tolist() == pytest.approx([0.5, 0.25])
     assert found["effect"].tolist() == [-1.0, 0.0]
     line = over_chance(found)
@@ -123,12 +127,18 @@ def test_chance_is_that_of_the_same_regulator() -> None:
 
 
 def test_intervals_resample_regulators() -> None:
-    """One regulator with many edges is one regulator: repeating its edges makes the interval no shorter."""
+    """One regulator with many edges is one regulator: repeating its edges makes the interval no
+    shorter."""
     rng = np.random.default_rng(0)
-    few = pd.DataFrame({"regulator": np.repeat(np.arange(30), 3), "moved": rng.random(90) < 0.4, "chance": 0.2})
+    few = pd.DataFrame(
+        {"regulator": np.repeat(np.arange(30), 3), "moved": rng.random(90) < 0.4, "chance": 0.2}
+    )
     many = pd.concat([few] * 10)
-    one, ten = over_chance(few), over_chance(many)
-    assert (one["low"], one["high"], one["ratio"]) == pytest.approx((ten["low"], ten["high"], ten["ratio"]))
+    one = over_chance(few)
+    ten = over_chance(many)
+    assert (one["low"], one["high"], one["ratio"]) == pytest.approx(
+        (ten["low"], ten["high"], ten["ratio"])
+    )
     assert one["low"] < one["ratio"] < one["high"]
     assert one["ratio"] == pytest.approx(few["moved"].mean() / 0.2)
     spread = over_chance(few.assign(regulator=np.arange(90)))
@@ -149,15 +159,25 @@ def test_signs_of_associations() -> None:
     values[:, 1] = values[:, 0] + 0.1 * values[:, 1]
     values[:, 2] = -values[:, 0] + 0.1 * values[:, 2]
     # The samples that lack a gene would turn the sign.
-    values[0], values[1] = [-90.0, 90.0, -90.0], [90.0, -90.0, 90.0]
-    samples = Deletions(values, ("r", "up", "down"), tuple(map(str, range(60))), ("r", "r", *[None] * 58))
+    values[0] = [-90.0, 90.0, -90.0]
+    values[1] = [90.0, -90.0, 90.0]
+    samples = Deletions(
+        values, ("r", "up", "down"), tuple(map(str, range(60))), ("r", "r", *[None] * 58)
+    )
     edges = pd.DataFrame({"regulator": ["r", "r"], "target": ["up", "down"]})
     assert genes_elsewhere.association(samples, edges).tolist() == [1, -1]
 
 
 @pytest.mark.parametrize(("low", "null"), [(0.9, True), (1.1, False)])
 def test_a_null_is_called_one(low: float, null: bool) -> None:
-    line = {"checked on": "knock-outs", "method": "Lasso", "top": 50, "edges": 50, "regulators": 9, "precision": 0.3}
+    line = {
+        "checked on": "knock-outs",
+        "method": "Lasso",
+        "top": 50,
+        "edges": 50,
+        "regulators": 9,
+        "precision": 0.3,
+    }
     line |= {"chance": 0.2, "ratio": 1.5, "low": low, "high": 2.0, "signs": 15, "signs_agree": 0.8}
     other = line | {"method": "Marginal", "low": 0.5}
     table = pd.DataFrame([line, other])

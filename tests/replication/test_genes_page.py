@@ -1,4 +1,5 @@
-"""The page of the yeast study says what the published tables say, and these what the deletions say."""
+"""The page of the yeast study says what the published tables say, and these what the deletions
+say."""
 
 from __future__ import annotations
 
@@ -40,13 +41,17 @@ def names_in(entry: str) -> list[str]:
 def causes(column: str) -> int:
     """How many of the validated causes of the paper's first column are listed"""
     told = {target: published(target, PAPER_COLUMNS[0])[0] for target in PAPER_PREDICTIONS}
-    return sum(gene in listed(t, column) for t, (gene, verdict) in told.items() if verdict == VALIDATED)
+    return sum(
+        gene in listed(t, column) for t, (gene, verdict) in told.items() if verdict == VALIDATED
+    )
 
 
 def test_the_page_shows_the_published_tables() -> None:
     assert rows_of("target") == TARGETS.to_numpy().tolist()
     found = {(method, setting): cells for method, setting, *cells in rows_of("method | setting")}
-    assert set(found) == {(m, LISTED.get(m, GENE_METHODS[m].settings[0])) for m in METHODS["method"]}
+    assert set(found) == {
+        (m, LISTED.get(m, GENE_METHODS[m].settings[0])) for m in METHODS["method"]
+    }
     columns = ["causes found", "genes a target", "checked", "precision", "at random", "p", "recall"]
     table = METHODS.set_index(["method", "setting"])[columns]
     assert {key: table.loc[key].tolist() for key in found} == found
@@ -55,7 +60,12 @@ def test_the_page_shows_the_published_tables() -> None:
 def test_the_papers_columns_are_the_papers() -> None:
     for column in PAPER_COLUMNS:
         for target in PAPER_PREDICTIONS:
-            entry = ", ".join(MARKS[verdict].format(gene) for gene, verdict in published(target, column)) or "∅"
+            entry = (
+                ", ".join(
+                    MARKS[verdict].format(gene) for gene, verdict in published(target, column)
+                )
+                or "∅"
+            )
             assert TARGETS.set_index("target").loc[target, f"the paper: {column}"] == entry
 
 
@@ -65,7 +75,9 @@ def test_both_tables_count_the_same_causes(column: str) -> None:
     of_method = METHODS[(METHODS["method"] == OURS[column]) & (METHODS["setting"] == setting)]
     assert of_method["causes found"].tolist() == [f"{causes(column)} of 9"]
     sizes = [len(listed(target, column)) for target in PAPER_PREDICTIONS]
-    assert of_method["genes a target"].astype(float).tolist() == [pytest.approx(sum(sizes) / 10, abs=0.051)]
+    assert of_method["genes a target"].astype(float).tolist() == [
+        pytest.approx(sum(sizes) / 10, abs=0.051)
+    ]
 
 
 def test_one_fit_of_the_variational_method_beside_the_papers() -> None:
@@ -80,8 +92,12 @@ def test_one_fit_of_the_variational_method_beside_the_papers() -> None:
     }
     (paper, ours) = found
     counts = [len(found[column] & causes) for column in (ours, paper)]
-    assert f"It finds {counts[0]} of {len(causes)} causes, where the paper's finds {counts[1]}" in PAGE
-    same = sum(set(names_in(row[paper])) == set(names_in(row[ours])) for _, row in entries.iterrows())
+    assert (
+        f"It finds {counts[0]} of {len(causes)} causes, where the paper's finds {counts[1]}" in PAGE
+    )
+    same = sum(
+        set(names_in(row[paper])) == set(names_in(row[ours])) for _, row in entries.iterrows()
+    )
     assert f"for {same} of {len(entries)} targets the genes are exactly the paper's" in PAGE
     assert found[paper] == {(t, g) for t in entries.index for g, _ in published(t, "BIP-VI")}
 
@@ -94,7 +110,17 @@ def test_statements_of_the_page() -> None:
     here = {(t, g) for t in PAPER_PREDICTIONS for g in listed(t, icp)}
     assert (len(paper), len(here), len(here & paper)) == (11, 3, 3)
     assert "lists 3 genes, all among the paper's 11" in PAGE
-    assert len({(t, gene) for t in PAPER_PREDICTIONS for c in PAPER_COLUMNS for gene in published(t, c)}) == 20
+    assert (
+        len(
+            {
+                (t, gene)
+                for t in PAPER_PREDICTIONS
+                for c in PAPER_COLUMNS
+                for gene in published(t, c)
+            }
+        )
+        == 20
+    )
     strict = METHODS[(METHODS["method"] == "BIP-screen") & (METHODS["setting"] == "t=0.9")].iloc[0]
     assert (strict["causes found"], strict["genes a target"]) == ("7 of 9", "1.4")
     assert "the same seven with 1.4 genes a target" in PAGE
@@ -103,11 +129,15 @@ def test_statements_of_the_page() -> None:
     assert f"here {marginal['precision'][1:]} and {marginal['recall'][1:]}" in PAGE
     assert f"(p = {marginal['p'][1:]})" in PAGE
     fit = METHODS[(METHODS["method"] == "BIP-screen") & (METHODS["setting"] == "t=0.5")].iloc[0]
-    right = [round(float(fit[f"{kind}: checked"]) * float(fit[f"{kind}: precision"])) for kind in KINDS]
+    right = [
+        round(float(fit[f"{kind}: checked"]) * float(fit[f"{kind}: precision"])) for kind in KINDS
+    ]
     assert right == [4, 4]
     assert [fit[f"{kind}: checked"] for kind in KINDS] == ["6", "7"]
     assert "right in 4 of 6 and in 4 of 7 of these, at random .25 and .018" in PAGE
-    lowest = METHODS.assign(precision=METHODS["precision"].astype(float), recall=METHODS["recall"].astype(float))
+    lowest = METHODS.assign(
+        precision=METHODS["precision"].astype(float), recall=METHODS["recall"].astype(float)
+    )
     assert lowest.loc[lowest["precision"].idxmin(), "method"] == "Marginal"
     assert lowest.loc[lowest["recall"].idxmax(), "method"] == "Marginal"
 
@@ -117,7 +147,9 @@ KINDS = ("responsive", "non-responsive")
 
 @pytest.mark.skipif(not STRAINS.is_dir(), reason="the yeast deletions are not at hand")
 def test_the_deletions_say_what_the_marks_say() -> None:
-    study = make_study("genes", data=str(STRAINS), targets="paper", replicates=1, methods=("Marginal",))
+    study = make_study(
+        "genes", data=str(STRAINS), targets="paper", replicates=1, methods=("Marginal",)
+    )
     assert isinstance(study, Genes)
     for column in TARGETS.columns[1:]:
         for target, entry in zip(TARGETS["target"], TARGETS[column], strict=True):
@@ -130,5 +162,7 @@ def test_the_deletions_say_what_the_marks_say() -> None:
         for gene in names_in(entry):
             bare = gene.strip("()")
             seen = study.split(0, 0).fold_of(bare) not in (None, fold)
-            marked.append(f"({bare})" if seen else MARKS[study.verdict(0, bare, target)].format(bare))
+            marked.append(
+                f"({bare})" if seen else MARKS[study.verdict(0, bare, target)].format(bare)
+            )
         assert (", ".join(marked) or "∅") == entry

@@ -20,17 +20,21 @@ seeds = st.integers(0, 2**32)
 
 
 def precise_mu(model: StructuralModel, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(S,) μ in extended precision, and (S,) the smallest squared, scaled pivot in an environment or in the mixture."""
-    d, n_environments = model.n_features + 1, model.n_environments
+    """(S,) μ in extended precision, and (S,) the smallest squared, scaled pivot in an environment
+    or in the mixture."""
+    d = model.n_features + 1
+    n_environments = model.n_environments
     loadings = np.zeros((n_environments, d, d + 1), np.longdouble)
     for e in range(n_environments):
         for i in model.ordering:
             loadings[e, i] = model.coefficients[e, i].astype(np.longdouble) @ loadings[e]
             loadings[e, i, i] += np.sqrt(np.longdouble(model.variances[e, i]))
             loadings[e, i, d] += model.intercepts[e, i]
-    factors, shifts = loadings[:, :, :d], (loadings[:, :, d] - loadings[:, :, d].mean(axis=0)).T
+    factors = loadings[:, :, :d]
+    shifts = (loadings[:, :, d] - loadings[:, :, d].mean(axis=0)).T
     mixture = np.concatenate([*factors, shifts], axis=1) / np.sqrt(np.longdouble(n_environments))
-    values, pivots = np.empty(len(masks)), np.empty(len(masks))
+    values = np.empty(len(masks))
+    pivots = np.empty(len(masks))
     for s, mask in enumerate(masks):
         columns = np.append(np.flatnonzero(mask), model.n_features)
         fits = [_residual(rows[columns]) for rows in (*factors, mixture)]
@@ -40,7 +44,8 @@ def precise_mu(model: StructuralModel, masks: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _residual(rows: np.ndarray) -> tuple[np.longdouble, np.longdouble]:
-    """log residual variance of the last row on the others, and the smallest squared pivot of the unit rows."""
+    """log residual variance of the last row on the others, and the smallest squared pivot of the
+    unit rows."""
     norms = np.sqrt((rows * rows).sum(axis=1))
     basis: list[np.ndarray] = []
     squares = []
@@ -70,7 +75,8 @@ def covariances(model: StructuralModel) -> np.ndarray:
 def population_moments(model: StructuralModel, counts: np.ndarray) -> Moments:
     """Of so many rows of each environment, without sampling error."""
     means, factors = population(model)
-    local, none = (factors * counts[:, None, None]) @ factors.swapaxes(1, 2), np.zeros_like(means)
+    local = (factors * counts[:, None, None]) @ factors.swapaxes(1, 2)
+    none = np.zeros_like(means)
     return Moments(
         columns=(*model.feature_names, "y"),
         outcome=model.n_features,
@@ -85,20 +91,28 @@ def population_moments(model: StructuralModel, counts: np.ndarray) -> Moments:
 
 
 def test_the_pooled_moments_are_those_of_the_mixture() -> None:
-    model, counts = small_model(), np.array([10, 20, 70])
+    model = small_model()
+    counts = np.array([10, 20, 70])
     moments = population_moments(model, counts)
     means = np.linalg.solve(np.eye(4) - model.coefficients, model.intercepts[..., None])[..., 0]
     weights = counts / 100
-    second = np.einsum("e,eij->ij", weights, covariances(model) + means[:, :, None] * means[:, None, :])
+    second = np.einsum(
+        "e,eij->ij", weights, covariances(model) + means[:, :, None] * means[:, None, :]
+    )
     pooled = second - np.outer(weights @ means, weights @ means)
     np.testing.assert_allclose(moments.scatter[-1], 100 * pooled, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(moments.scatter[:-1], counts[:, None, None] * covariances(model), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.scatter[:-1], counts[:, None, None] * covariances(model), rtol=1e-10, atol=1e-12
+    )
     np.testing.assert_allclose(moments.pooled_mean, weights @ means)
 
 
 def test_log_ratio_of_the_population_is_mu_times_the_rows() -> None:
-    model, masks = p10(4, np.random.default_rng(1)), all_masks(10)
-    log_ratio = LinearGaussian().bind(population_moments(model, np.full(4, 50))).log_ratio_many(masks)
+    model = p10(4, np.random.default_rng(1))
+    masks = all_masks(10)
+    log_ratio = (
+        LinearGaussian().bind(population_moments(model, np.full(4, 50))).log_ratio_many(masks)
+    )
     np.testing.assert_allclose(log_ratio, -50 * 4 * mu(model, masks), rtol=1e-6, atol=1e-9)
 
 
@@ -116,9 +130,12 @@ def test_mu_vanishes_at_the_truth_and_nowhere_else(seed: int, n_environments: in
         assert mu_min(model) == values[~at_truth].min()
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is no wider than double here")
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).eps > 1e-18, reason="long double is no wider than double here"
+)
 def test_mu_at_p450_is_right_or_nan() -> None:
-    model, rng = p450(2, np.random.default_rng(0), p=250), np.random.default_rng(1)
+    model = p450(2, np.random.default_rng(0), p=250)
+    rng = np.random.default_rng(1)
     masks = np.zeros((11, 250), dtype=bool)
     for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 2), strict=True):
         mask[rng.choice(250, size, replace=False)] = True
@@ -132,8 +149,12 @@ def test_mu_at_p450_is_right_or_nan() -> None:
     assert 2 < decided.sum() < 11
 
 
-@pytest.mark.parametrize(("example", "truth"), [(example_1, [1, 0]), (example_2, [1, 1]), (example_3, [1, 0])])
-def test_examples_lose_an_invariant_subset_with_the_third_environment(example: Any, truth: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("example", "truth"), [(example_1, [1, 0]), (example_2, [1, 1]), (example_3, [1, 0])]
+)
+def test_examples_lose_an_invariant_subset_with_the_third_environment(
+    example: Any, truth: list[int]
+) -> None:
     masks = all_masks(2)
     for n_environments, expected in ((2, [[1, 0], [1, 1]]), (3, [truth])):
         assert masks[mu(example(n_environments), masks) < 1e-12].astype(int).tolist() == expected
@@ -144,4 +165,6 @@ def test_examples_lose_an_invariant_subset_with_the_third_environment(example: A
 def test_subsets_of_untouched_causes_are_invariant() -> None:
     for seed in range(3):
         model = flat(5, np.random.default_rng(seed))
-        np.testing.assert_allclose(mu(model, [model.truth, np.zeros_like(model.truth)]), 0.0, atol=1e-9)
+        np.testing.assert_allclose(
+            mu(model, [model.truth, np.zeros_like(model.truth)]), 0.0, atol=1e-9
+        )

@@ -20,7 +20,8 @@ def total_effects(simulated: Knockouts) -> np.ndarray:
 
 
 def structural_covariance(simulated: Knockouts) -> np.ndarray:
-    network, total = simulated.network, total_effects(simulated)
+    network = simulated.network
+    total = total_effects(simulated)
     noise = np.diag(network.deviations**2) + network.loadings @ network.loadings.T
     return total @ noise @ total.T
 
@@ -42,7 +43,8 @@ def test_no_gene_causes_an_earlier_one(seed: int, genes: int, parents: float) ->
 def test_parents_children_and_deletions_are_as_many_as_asked_for() -> None:
     simulated = knockouts(1000, 5, 250, parents=2.0, pairs=0)
     weights = simulated.network.weights
-    n_parents, n_children = np.diff(weights.indptr), np.bincount(weights.indices, minlength=1000)
+    n_parents = np.diff(weights.indptr)
+    n_children = np.bincount(weights.indices, minlength=1000)
     assert n_parents.mean() == pytest.approx(2.0, abs=0.2)
     assert n_parents.var() == pytest.approx(2.0, abs=0.5)
     assert n_children.max() > 20
@@ -59,7 +61,9 @@ def test_parents_explain_the_share_that_was_asked_for(signal: float) -> None:
     has_parents = np.diff(simulated.network.weights.indptr) > 0
     np.testing.assert_allclose(explained[~has_parents], 0.0, atol=1e-12)
     assert np.mean(explained[has_parents]) == pytest.approx(signal, abs=0.03)
-    assert np.quantile(np.sqrt(variances), [0.02, 0.5, 0.98]) == pytest.approx([0.1, 0.2, 0.3], abs=0.03)
+    assert np.quantile(np.sqrt(variances), [0.02, 0.5, 0.98]) == pytest.approx(
+        [0.1, 0.2, 0.3], abs=0.03
+    )
 
 
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
@@ -73,17 +77,25 @@ def test_wild_types_have_the_moments_of_the_network(hidden: float) -> None:
     np.testing.assert_allclose(difference, 0.0, atol=0.05)
     plain = knockouts(30, 5, 10, pairs=2, seed=3).network
     noise = simulated.network.deviations**2, (simulated.network.loadings**2).sum(axis=1)
-    np.testing.assert_allclose(noise, [(1 - hidden) * plain.deviations**2, hidden * plain.deviations**2])
+    np.testing.assert_allclose(
+        noise, [(1 - hidden) * plain.deviations**2, hidden * plain.deviations**2]
+    )
 
 
 @settings(max_examples=8)
 @given(st.integers(0, 2**32))
 def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None:
     simulated = knockouts(**SMALL, seed=seed)
-    network, total = simulated.network, total_effects(simulated)
-    genes = np.array([simulated.data.place[name] for name in simulated.data.deleted if name is not None])
+    network = simulated.network
+    total = total_effects(simulated)
+    genes = np.array(
+        [simulated.data.place[name] for name in simulated.data.deleted if name is not None]
+    )
     # The same noise, with every deleted gene one unit lower.
-    high, low = (network.expression(4, genes, simulated.levels - drop, np.random.default_rng(0)) for drop in (0.0, 1.0))
+    high, low = (
+        network.expression(4, genes, simulated.levels - drop, np.random.default_rng(0))
+        for drop in (0.0, 1.0)
+    )
     np.testing.assert_array_equal(high[:4], low[:4])
     np.testing.assert_array_equal(high[4 + np.arange(len(genes)), genes], simulated.levels)
     np.testing.assert_allclose(low[4:] - high[4:], -total[:, genes].T, atol=1e-9)
@@ -91,7 +103,8 @@ def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None
 
 def test_planted_pairs_move_by_many_deviations() -> None:
     simulated = knockouts(**SMALL, seed=4)
-    data, deviations = simulated.data, np.sqrt(np.diag(structural_covariance(simulated)))
+    data = simulated.data
+    deviations = np.sqrt(np.diag(structural_covariance(simulated)))
     assert len({gene for pair in simulated.pairs for gene in pair}) == 6
     for neighbour, gene in simulated.pairs:
         (row,) = data.deleting(neighbour)
@@ -101,7 +114,9 @@ def test_planted_pairs_move_by_many_deviations() -> None:
 
 
 def test_a_seed_or_a_generator_decides_everything() -> None:
-    first, drawn, other = (knockouts(**SMALL, seed=seed) for seed in (1, np.random.default_rng(1), 2))
+    first, drawn, other = (
+        knockouts(**SMALL, seed=seed) for seed in (1, np.random.default_rng(1), 2)
+    )
     np.testing.assert_array_equal(first.data.values, drawn.data.values)
     assert (first.data.deleted, first.pairs) == (drawn.data.deleted, drawn.pairs)
     assert not np.array_equal(first.data.values, other.data.values)

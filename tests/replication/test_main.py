@@ -21,7 +21,9 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_study_goes_on_where_it_stopped(
     workdir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replication.identifiability.Identifiability.pictures", lambda self, results: [])
+    monkeypatch.setattr(
+        "replication.identifiability.Identifiability.pictures", lambda self, results: []
+    )
     arguments = ["identifiability", "--jobs", "1", "--replicates", "3"]
     assert main(arguments) == 0
     folder = workdir / "results" / "identifiability-quick"
@@ -29,7 +31,22 @@ def test_a_study_goes_on_where_it_stopped(
     assert "Example 1 (truth [1,0]): 2 modes with 2 environments" in capsys.readouterr().out
     assert main([*arguments, "--seed", "4"]) == 1
     assert "seed: 0 there, 4 now" in capsys.readouterr().err
-    assert main(["identifiability", "--scale", "paper", "--replicates", "4", "--out", str(folder), "--jobs", "1"]) == 0
+    assert (
+        main(
+            [
+                "identifiability",
+                "--scale",
+                "paper",
+                "--replicates",
+                "4",
+                "--out",
+                str(folder),
+                "--jobs",
+                "1",
+            ]
+        )
+        == 0
+    )
     said = capsys.readouterr().out
     assert "This session did 6 replicates" in said
     assert "18 were there from before" in said
@@ -55,7 +72,11 @@ def test_a_study_goes_on_where_it_stopped(
     ],
 )
 def test_options(
-    workdir: Path, arguments: list[str], code: int, named: list[str], capsys: pytest.CaptureFixture[str]
+    workdir: Path,
+    arguments: list[str],
+    code: int,
+    named: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (workdir / "file").write_text("")
     try:
@@ -67,7 +88,9 @@ def test_options(
     assert all(name in said.out + said.err for name in named)
 
 
-def test_an_interrupt_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 

@@ -1,7 +1,9 @@
-"""The paper's statements about its simulation studies, on a scale that is just large enough to show them.
+"""The paper's statements about its simulation studies, on a scale that is just large enough to show
+them.
 
-Data are fixed by the seeds, so that a failure is a change of the code. Every margin is stated against the values of
-the full scale (docs/results/replication.md), and is several standard errors wide at the scale used here.
+Data are fixed by the seeds, so that a failure is a change of the code. Every margin is stated
+against the values of the full scale (docs/results/replication.md), and is several standard errors
+wide at the scale used here.
 """
 
 from __future__ import annotations
@@ -34,13 +36,14 @@ def means_by(results: pd.DataFrame, value: str, rows: list[str], columns: str) -
     return results.pivot_table(index=rows, columns=columns, values=value)
 
 
-# A mean over 300 replicates has a standard error of at most 0.026 for the posterior (its range is [0, 1], its standard
-# deviation here up to 0.45), and of at most 0.025 for μ_min.
+# A mean over 300 replicates has a standard error of at most 0.026 for the posterior (its range is
+# [0, 1], its standard deviation here up to 0.45), and of at most 0.025 for μ_min.
 
 
 @pytest.mark.parametrize(
     ("rows", "columns", "gains"),
-    # Smallest gains of the full scale: with n .009 from 10 to 200; with E .11, .02 and .001; with strength .17 and .01
+    # Smallest gains of the full scale: with n .009 from 10 to 200; with E .11, .02 and .001; with
+    # strength .17 and .01
     [
         (["strength", "E"], "n", {(10, 50): -0.02, (50, 200): -0.02, (10, 200): 0.0}),
         (["strength", "n"], "E", {(1, 2): 0.0, (2, 3): -0.001, (3, 5): -0.001}),
@@ -55,9 +58,11 @@ def test_posterior_rises(theory: pd.DataFrame, rows: list[str], columns: str, ga
 
 
 def test_posterior_converges_to_one(theory: pd.DataFrame) -> None:
-    chosen = theory[(theory["E"] == 5) & (theory["n"] == 200)].groupby("strength")["posterior"].mean()
-    # Full scale: 0.99 and 1.000. At strength 1/3 it stays at 0.82: a third of the models have a second invariant
-    # subset; without those it is 0.999.
+    chosen = (
+        theory[(theory["E"] == 5) & (theory["n"] == 200)].groupby("strength")["posterior"].mean()
+    )
+    # Full scale: 0.99 and 1.000. At strength 1/3 it stays at 0.82: a third of the models have a
+    # second invariant subset; without those it is 0.999.
     assert chosen[2 / 3] > 0.97
     assert chosen[1.0] > 0.995
     identified = theory[(theory["E"] == 5) & (theory["n"] == 200) & (theory["mu_min"] > 1e-9)]
@@ -77,7 +82,9 @@ def test_heterogeneity_rises(theory: pd.DataFrame) -> None:
 
 def test_two_modes_become_one(tmp_path: Path) -> None:
     study = make_study("identifiability", replicates=200)
-    table = study.table(run_study(study, tmp_path, jobs=1).results).set_index(["example", "E", "subset"])["posterior"]
+    table = study.table(run_study(study, tmp_path, jobs=1).results).set_index(
+        ["example", "E", "subset"]
+    )["posterior"]
     for example, truth in ((1, "[1,0]"), (2, "[1,1]"), (3, "[1,0]")):
         # Full scale: 0.59 to 0.60 and 0.40 to 0.41; the standard error is 0.017 here.
         for invariant in ("[1,0]", "[1,1]"):
@@ -120,7 +127,8 @@ def test_coverage(comparison: pd.DataFrame) -> None:
     for name in ("BIP", "BIP-VI", "EILLS"):
         assert covered.loc[name, 20] > 0.95, name
         assert covered.loc[name, 20] > covered.loc[name, 2]
-    # ICP's coverage with two environments is that of the empty subset: a share of 0.95 at full scale.
+    # ICP's coverage with two environments is that of the empty subset: a share of 0.95 at full
+    # scale.
     few = comparison[(comparison["method"] == "ICP") & (comparison["E"] == 2)]
     assert (few["outcome"] == "empty").mean() > 0.85
     assert few["exact"].mean() < 0.1
@@ -129,7 +137,8 @@ def test_coverage(comparison: pd.DataFrame) -> None:
 def test_posterior_at_the_truth_in_the_comparison(comparison: pd.DataFrame) -> None:
     means = comparison.groupby(["method", "strength", "E"])["posterior"].mean()
     for strength in (0.5, 1.0):
-        # Quick scale: BIP at 1.000, BIP-VI at 0.998 or more, and below the exact one in every strength.
+        # Quick scale: BIP at 1.000, BIP-VI at 0.998 or more, and below the exact one in every
+        # strength.
         assert means["BIP", strength, 20] > 0.98
         assert 0.95 < means["BIP-VI", strength, 20] < means["BIP", strength, 20]
     # Faster with stronger interventions: 0.21 against 0.72 at full scale.

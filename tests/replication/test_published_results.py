@@ -1,7 +1,8 @@
 """The pages about the paper's studies against the summaries of the runs that they report.
 
-docs/results/summaries holds what `python -m replication comparison-…` wrote as summary.csv. The tables of the page are
-those numbers, and the sentences about them hold for them: a page that was not written again fails here.
+docs/results/summaries holds what `python -m replication comparison-…` wrote as summary.csv. The
+tables of the page are those numbers, and the sentences about them hold for them: a page that was
+not written again fails here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGE = (RESULTS / "replication.md").read_text(encoding="utf-8")
 GENES = (RESULTS / "genes.md").read_text(encoding="utf-8")
 # "Exact discovery, … ([summary](summaries/comparison-p10-list.csv)):" and the table after it
-TABLES = re.compile(r"^([A-Z][^\n(]*) \(\[summary\]\(summaries/([\w-]+)\.csv\)\):\n\n((?:\|[^\n]*\n)+)", re.MULTILINE)
+TABLES = re.compile(
+    r"^([A-Z][^\n(]*) \(\[summary\]\(summaries/([\w-]+)\.csv\)\):\n\n((?:\|[^\n]*\n)+)",
+    re.MULTILINE,
+)
 COLUMNS = {
     "Exact discovery": "exact",
     "Coverage": "covered",
@@ -74,8 +78,13 @@ def test_the_order_of_the_methods_with_ten_features(reading: str) -> None:
     """Oracle, BIP and BIP-VI lead at every E; Hidden-ICP does not improve without an intercept."""
     name = f"comparison-p10-{reading}"
     leading = rates(name, ["Oracle", "BIP", "BIP-VI-two-starts"])
-    others = rates(name, ["ICP", "EILLS", "Hidden-ICP", "Hidden-ICP (intercept)", "Regression"]).max()
-    for before, after in ((leading.loc["Oracle"], leading.loc["BIP"]), (leading.loc["BIP"], leading.iloc[2])):
+    others = rates(
+        name, ["ICP", "EILLS", "Hidden-ICP", "Hidden-ICP (intercept)", "Regression"]
+    ).max()
+    for before, after in (
+        (leading.loc["Oracle"], leading.loc["BIP"]),
+        (leading.loc["BIP"], leading.iloc[2]),
+    ):
         assert (before >= after).all()
     assert (leading.iloc[2] >= others - 1e-9).all()
     assert rates(name, ["ICP", "EILLS"])[20].min() > 0.95
@@ -92,7 +101,8 @@ def test_the_prose_helps_eills_most_at_five_environments() -> None:
 
 @pytest.mark.parametrize("name", ["comparison-p450-list", "comparison-p450-prose"])
 def test_the_papers_pattern_with_450_features(name: str) -> None:
-    """A penalty below the feasible range and a Lasso on features as they are: BIP-VI rises, screened methods do not."""
+    """A penalty below the feasible range and a Lasso on features as they are: BIP-VI rises,
+    screened methods do not."""
     rising = rates(name, ["BIP-VI-two-starts"]).iloc[0]
     assert rising[40] > rising[2] + 0.3
     assert rising[[20, 40]].min() > 0.4
@@ -109,10 +119,15 @@ def test_the_papers_pattern_with_450_features(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["comparison-p450-list", "comparison-p450-prose"])
 def test_the_reading_that_is_recommended(name: str) -> None:
-    """A searched start finds the truth from ten environments on; standardised screens keep it ever more often."""
+    """A searched start finds the truth from ten environments on; standardised screens keep it ever
+    more often."""
     best = rates(name, ["BIP-VI"]).iloc[0]
     assert best[[10, 20, 40]].min() > 0.85
-    assert (best >= rates(name, ["BIP-VI-two-starts", "BIP-VI-two-starts (standardised)", *BEHIND]).max() - 1e-9).all()
+    assert (
+        best
+        >= rates(name, ["BIP-VI-two-starts", "BIP-VI-two-starts (standardised)", *BEHIND]).max()
+        - 1e-9
+    ).all()
     assert rates(name, ["BIP-screen", "ICP-screen", "EILLS-screen"])[40].min() > 0.5
     assert rates(name, ["Hidden-ICP-screen"]).max(axis=None) < 0.25
 
@@ -128,8 +143,14 @@ def test_the_gene_panels_show_no_method_above_chance() -> None:
         pytest.skip("the page has no table of the panels")
     head, *lines = rows_of(GENES[start : GENES.index("\n\n", start)])
     for line in lines:
-        for column in (number for number, name in enumerate(head) if name.startswith("p (") or name == "p"):
+        for column in (
+            number for number, name in enumerate(head) if name.startswith("p (") or name == "p"
+        ):
             assert float(line[column]) >= 0.05, line
     by_setting = {(line[0], line[1]): line for line in lines}
     correct = head.index("correct")
-    assert float(by_setting["BIP-VI", "t=0.5"][correct]) > float(by_setting["ICP-screen", "α=0.01"][correct]) == 0.0
+    assert (
+        float(by_setting["BIP-VI", "t=0.5"][correct])
+        > float(by_setting["ICP-screen", "α=0.01"][correct])
+        == 0.0
+    )

@@ -46,12 +46,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_cells_and_seeds_never_change() -> None:
-    """Frozen values: rows that were written years ago can be continued, in any process, on any machine."""
+    """Frozen values: rows that were written years ago can be continued, in any process, on any
+    machine."""
     assert [cell.key for cell in grid(n=(50, 200), strength=(1 / 3,))] == [
         "n=50 strength=0.3333333333",
         "n=200 strength=0.3333333333",
     ]
-    assert seed_sequence("theory", 0, "E=1", 0).entropy == [2613922079, 3837707729, 482237574, 737099230]
+    assert seed_sequence("theory", 0, "E=1", 0).entropy == [
+        2613922079,
+        3837707729,
+        482237574,
+        737099230,
+    ]
 
 
 def test_replicates_depend_on_their_own_name_only() -> None:
@@ -82,7 +88,10 @@ def test_a_finished_study_is_not_run_again_and_can_be_extended(tmp_path: Path, w
 
 def test_the_cost_leaves_out_what_compiles(whole: Path) -> None:
     run = run_study(small(), whole)
-    for n_replicates, seconds in ((3, [30.01, 0.01, 0.01] + [30.0, 0.01, 0.01] * 3), (1, [30.01, 0.01, 0.01, 0.01])):
+    for n_replicates, seconds in (
+        (3, [30.01, 0.01, 0.01] + [30.0, 0.01, 0.01] * 3),
+        (1, [30.01, 0.01, 0.01, 0.01]),
+    ):
         object.__setattr__(run, "study", small(n_replicates))
         object.__setattr__(run, "seconds_each", seconds)
         assert run.cost == pytest.approx(0.01)
@@ -91,7 +100,9 @@ def test_the_cost_leaves_out_what_compiles(whole: Path) -> None:
 @pytest.mark.parametrize("damage", ["torn", "unreadable", "not a replicate"])
 def test_a_damaged_line_is_done_again(tmp_path: Path, whole: Path, damage: str) -> None:
     kept = lines(whole)[:10]
-    last = {"torn": kept[-1][:40], "unreadable": "\0\0\0\n", "not a replicate": '{"cell": 3}\n'}[damage]
+    last = {"torn": kept[-1][:40], "unreadable": "\0\0\0\n", "not a replicate": '{"cell": 3}\n'}[
+        damage
+    ]
     (tmp_path / ROWS).write_text("\n".join(kept[:-1]) + "\n" + last)
     (tmp_path / SETTINGS).write_text((whole / SETTINGS).read_text())
     run = run_study(small(), tmp_path)
@@ -118,11 +129,16 @@ def test_other_settings_are_refused(tmp_path: Path, whole: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with Store(tmp_path, small()).open(), pytest.raises(EngineError, match="another process is writing"):
+    with (
+        Store(tmp_path, small()).open(),
+        pytest.raises(EngineError, match="another process is writing"),
+    ):
         run_study(small(), tmp_path)
 
 
-def test_an_error_in_a_replicate_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_replicate_keeps_what_was_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = Theory.replicate
 
     def failing(self: Theory, cell: Cell, number: int) -> list[dict[str, object]]:

@@ -54,9 +54,21 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "comparison-p450": {
         **{"replicates": 1, "sizes": (50,), "environments": (5,), "strengths": (1.0,)},
-        "methods": ("Oracle", "BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "BIP-screen (raw)"),
+        "methods": (
+            "Oracle",
+            "BIP-screen",
+            "ICP-screen",
+            "EILLS-screen",
+            "Hidden-ICP-screen",
+            "BIP-screen (raw)",
+        ),
     },
-    "cost": {"replicates": 1, "strengths": (1.0,), "points": ((10, 50, 5), (10, 200, 2)), "methods": ("BIP", "ICP")},
+    "cost": {
+        "replicates": 1,
+        "strengths": (1.0,),
+        "points": ((10, 50, 5), (10, 200, 2)),
+        "methods": ("BIP", "ICP"),
+    },
     "genes": {
         **{"simulated": 30, "targets": 1, "replicates": 1, "iterations": 50},
         "methods": ("BIP-VI", "ICP-screen", "Lasso"),
@@ -81,7 +93,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StudyRun]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("replication.runs._DPI", 40)
         patch.setattr("invariance.decisions.predictive._STEPS", 30)
-        return {name: run_study(make_study(name, **TINY[name]), folder / name, jobs=1) for name in STUDIES}
+        return {
+            name: run_study(make_study(name, **TINY[name]), folder / name, jobs=1)
+            for name in STUDIES
+        }
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -92,7 +107,13 @@ def test_folder_and_report(runs: dict[str, StudyRun], name: str) -> None:
     assert {file.name for file in run.folder.iterdir()} == pictures | others
     report = (run.folder / "report.md").read_text()
     assert report.startswith(f"# {run.study.title}\n")
-    said = ["## Numbers", "## Cost", "- numpy ", "- seed: 0", f"`python -m replication {name} --scale quick"]
+    said = [
+        "## Numbers",
+        "## Cost",
+        "- numpy ",
+        "- seed: 0",
+        f"`python -m replication {name} --scale quick",
+    ]
     said += [f"]({picture}.png)" for picture in PICTURES[name]]
     said += [f"- {sentence}" for sentence in run.study.reading(run.results)]
     assert [part for part in said if part not in report] == []
@@ -106,7 +127,14 @@ def test_scales(name: str, scale: str) -> None:
     assert (study.name, study.scale) == (name, scale)
     keys = [cell.key for cell in study.cells()]
     assert len(set(keys)) == len(keys)
-    replicates = {"theory": 1000, "identifiability": 1000, "assumptions": 400, "cost": 3, "genes": 3, "genes-cost": 3}
+    replicates = {
+        "theory": 1000,
+        "identifiability": 1000,
+        "assumptions": 400,
+        "cost": 3,
+        "genes": 3,
+        "genes-cost": 3,
+    }
     assert (study.replicates == replicates.get(name, 100)) == (scale == "paper")
     if isinstance(study, Comparison):
         # The paper has 400 data sets for each n and E, over all strengths.
@@ -115,13 +143,16 @@ def test_scales(name: str, scale: str) -> None:
 
 
 def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None:
-    study, results = runs["theory"].study, runs["theory"].results
+    study = runs["theory"].study
+    results = runs["theory"].results
     assert (results.loc[results["E"] == 1, "posterior"] == 1 / 8).all()
     for cell in study.cells()[3:]:
         model = theory(cell["E"], cell["strength"], study.rng(cell, 1))
         data = model.sample(50, study.rng(cell, 1, 50))
         expected = BIP(progress=False).fit(data).posterior_.probability(model.truth)
-        row = results.query("E == @cell['E'] and strength == @cell['strength'] and replicate == 1 and n == 50")
+        row = results.query(
+            "E == @cell['E'] and strength == @cell['strength'] and replicate == 1 and n == 50"
+        )
         assert row["posterior"].item() == pytest.approx(expected, rel=1e-9)
         assert row["mu_min"].item() == mu_min(model)
         b = 8 * math.exp(-0.5 * 50 * cell["E"] * mu_min(model))
@@ -130,7 +161,8 @@ def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None
 
 
 def test_rates_are_those_of_models_with_one_invariant_subset(runs: dict[str, StudyRun]) -> None:
-    study, results = runs["theory"].study, runs["theory"].results
+    study = runs["theory"].study
+    results = runs["theory"].results
     table = study.rates(results)
     assert table["models"].sum() == ((results["mu_min"] > 1e-9) & (results["E"] > 1)).sum()
     np.testing.assert_allclose(table["TV"], 1 - table["posterior"], atol=1e-9)
@@ -144,7 +176,14 @@ def test_identifiability_rows_are_posteriors(runs: dict[str, StudyRun]) -> None:
     rows = runs["identifiability"].results[["z00", "z10", "z01", "z11"]]
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
     table = runs["identifiability"].study.table(runs["identifiability"].results)
-    assert table.loc[table["is_truth"], "subset"].tolist() == ["[1,0]", "[1,0]", "[1,1]", "[1,1]", "[1,0]", "[1,0]"]
+    assert table.loc[table["is_truth"], "subset"].tolist() == [
+        "[1,0]",
+        "[1,0]",
+        "[1,1]",
+        "[1,1]",
+        "[1,0]",
+        "[1,0]",
+    ]
 
 
 def test_the_posterior_goes_to_the_most_nearly_invariant_subsets(runs: dict[str, StudyRun]) -> None:
@@ -172,7 +211,8 @@ def test_moments_of_a_curved_outcome_are_those_of_draws() -> None:
 
 def test_comparison_table(runs: dict[str, StudyRun]) -> None:
     run = runs["comparison-p10"]
-    results, table = run.results, run.study.table(run.results)
+    results = run.results
+    table = run.study.table(run.results)
     assert len(results) == 2 * 2 * 2 * len(TINY["comparison-p10"]["methods"])
     for _, line in table.iterrows():
         chosen = results[(results["method"] == line["method"]) & (results["E"] == line["E"])]
@@ -196,7 +236,10 @@ def test_readings_share_starts_and_select_as_the_estimator_does() -> None:
     rng = np.random.default_rng(3)
     data = p450(5, rng, p=40).sample(100, rng)
     shared = {screen: TimedScreening.of(data, METHODS, screen) for screen in SCREENS}
-    names = ["BIP-VI", *(two_starts(screen, penalty).name for screen in SCREENS for penalty in PENALTIES)]
+    names = [
+        "BIP-VI",
+        *(two_starts(screen, penalty).name for screen in SCREENS for penalty in PENALTIES),
+    ]
     rows = variational_rows(data, names, 7, shared)
     assert list(rows) == names
     with pytest.raises(SettingError, match="number of rows"):
@@ -209,9 +252,12 @@ def test_readings_share_starts_and_select_as_the_estimator_does() -> None:
 
 def test_readings_are_options_of_the_study() -> None:
     study = make_study("comparison-p450", "paper")
-    assert {"BIP-VI-two-starts", "BIP-VI-two-starts (standardised)", "BIP-screen", "BIP-screen (raw)"} <= set(
-        study.methods
-    )
+    assert {
+        "BIP-VI-two-starts",
+        "BIP-VI-two-starts (standardised)",
+        "BIP-screen",
+        "BIP-screen (raw)",
+    } <= set(study.methods)
     study = make_study("comparison-p450", "paper", penalties=("per-row", "whole"), screens=("raw",))
     climbing = [name for name in study.methods if name.startswith("BIP-VI-two-starts")]
     assert climbing == ["BIP-VI-two-starts (per-row)", "BIP-VI-two-starts (whole)"]
@@ -222,7 +268,8 @@ def test_readings_are_options_of_the_study() -> None:
 
 
 def test_the_prose_keeps_the_coefficients_that_the_list_draws_anew() -> None:
-    """Shares of the drawn parameter are one less the other's, and so are the coefficients that change."""
+    """Shares of the drawn parameter are one less the other's, and so are the coefficients that
+    change."""
     for name, bounds in REDRAWN.items():
         changed = []
         for seed in range(20):
@@ -249,7 +296,11 @@ def test_cost_table(runs: dict[str, StudyRun]) -> None:
 def test_the_papers_seconds_stand_beside_its_own_configuration() -> None:
     study = make_study("cost")
     assert study.methods[:2] == ("BIP-VI-two-starts", "BIP-VI")
-    rows = [dict(cell.values) | {"method": name, "seconds": 1.0} for cell in study.cells() for name in study.methods]
+    rows = [
+        dict(cell.values) | {"method": name, "seconds": 1.0}
+        for cell in study.cells()
+        for name in study.methods
+    ]
     table = study.table(pd.DataFrame(rows)).set_index(["method", "p", "n"])["paper"]
     assert table["BIP-VI-two-starts", 450, 200] == 11.43
     assert table["BIP-VI"].isna().all()
@@ -277,7 +328,8 @@ def test_seconds_of_bip_end_with_the_posterior(name: str, monkeypatch: pytest.Mo
 
 
 def test_seconds_of_any_method_with_450_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a screen where there is such a method: this was a KeyError for the published BIP-VI."""
+    """Behind a screen where there is such a method: this was a KeyError for the published
+    BIP-VI."""
     asked = []
 
     def fit(name: str, *rest: object) -> dict[str, Any]:
@@ -286,7 +338,9 @@ def test_seconds_of_any_method_with_450_features(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("replication.cost.timed", fit)
     monkeypatch.setattr(TimedScreening, "of", lambda data, names: None)
-    study = make_study("cost", points=((450, 50, 2),), methods=("BIP-VI-two-starts", "BIP-VI", "ICP", "Oracle"))
+    study = make_study(
+        "cost", points=((450, 50, 2),), methods=("BIP-VI-two-starts", "BIP-VI", "ICP", "Oracle")
+    )
     rows = study.replicate(study.cells()[0], 0)
     assert asked[-4:] == ["BIP-VI-two-starts", "BIP-VI", "ICP-screen", "Oracle"]
     assert [row["method"] for row in rows] == list(study.methods)
@@ -298,7 +352,11 @@ def test_every_method_is_scored() -> None:
     rng = np.random.default_rng(5)
     data = p10(10, rng, strength=1.0).sample(100, rng)
     shared = TimedScreening.of(data, METHODS)
-    rows = {name: fit_and_score(name, data, 0, shared) for name in METHODS if METHODS[name].penalty != "whole"}
+    rows = {
+        name: fit_and_score(name, data, 0, shared)
+        for name in METHODS
+        if METHODS[name].penalty != "whole"
+    }
     for name, row in rows.items():
         assert row["outcome"] in ("selected", "empty", "rejected")
         assert row["exact"] <= row["covered"]
@@ -321,7 +379,8 @@ def test_a_method_without_an_answer_covers_nothing(monkeypatch: pytest.MonkeyPat
         row = fit_and_score("ICP", data, 0, None)
     names = ("outcome", "exact", "covered", "size", "note")
     assert [row[name] for name in names] == ["failed", False, False, 0, "too much"]
-    # Two environments with outcomes on different lines through every feature: no subset is invariant.
+    # Two environments with outcomes on different lines through every feature: no subset is
+    # invariant.
     data.y[data.environment_index == 1] *= 50.0
     data.y[data.environment_index == 2] += 500.0 * rng.standard_normal(50)
     row = fit_and_score("ICP", data, 0, None)
@@ -344,7 +403,9 @@ def test_scores_agree_with_sets(pairs: list[tuple[bool, bool]]) -> None:
     assert exact_discovery(*masks) == (selected == truth)
     assert coverage(*masks) == (selected <= truth)
     both = len(selected & truth)
-    assert precision(*masks) == pytest.approx(both / len(selected) if selected else math.nan, nan_ok=True)
+    assert precision(*masks) == pytest.approx(
+        both / len(selected) if selected else math.nan, nan_ok=True
+    )
     assert recall(*masks) == pytest.approx(both / len(truth) if truth else math.nan, nan_ok=True)
     assert not exact_discovery(*masks, rejected=True)
     assert not coverage(*masks, rejected=True)
@@ -353,11 +414,20 @@ def test_scores_agree_with_sets(pairs: list[tuple[bool, bool]]) -> None:
 @pytest.mark.parametrize(
     ("successes", "n", "low", "high"),
     # Newcombe (1998), Statistics in Medicine 17:857-872, table I, method 3
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
 )
-def test_rates_have_the_published_wilson_interval(successes: int, n: int, low: float, high: float) -> None:
+def test_rates_have_the_published_wilson_interval(
+    successes: int, n: int, low: float, high: float
+) -> None:
     found = rate(np.arange(n) < successes)
-    assert (found.mean, found.low, found.high) == pytest.approx((successes / n, low, high), abs=5e-5)
+    assert (found.mean, found.low, found.high) == pytest.approx(
+        (successes / n, low, high), abs=5e-5
+    )
 
 
 def test_mean_band() -> None:

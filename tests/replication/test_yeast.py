@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from invariance.exceptions import DataError, DataWarning, FileError, SettingError
-from replication.yeast import PANELS, YeastDeletions, deleted_in, load_yeast, load_yeast_panels, systematic_names
+from replication.yeast import (
+    PANELS,
+    YeastDeletions,
+    deleted_in,
+    load_yeast,
+    load_yeast_panels,
+    systematic_names,
+)
 
 GENES = ("YAL001C", "YBR020W", "YIL014W-A", "YKL112W", "YML100W", "SNR10")
 SYMBOLS = ("TFC3", "GAL1", "", "ABF1", "ARG5,6", "SNR10")
@@ -36,14 +43,20 @@ VALUES = expression(DELETED)
         ({"genes": GENES[:5]}, "5 genes"),
         ({"deleted": DELETED[1:]}, "6 deleted"),
         ({"genes": (*GENES[:5], "YAL001C")}, "measured twice: 'YAL001C'"),
-        ({"values": np.where(VALUES[1, 2] == VALUES, np.nan, VALUES)}, "1 values .* gene 'YIL014W-A' in sample 't'"),
+        (
+            {"values": np.where(VALUES[1, 2] == VALUES, np.nan, VALUES)},
+            "1 values .* gene 'YIL014W-A' in sample 't'",
+        ),
         ({"deleted": (None,) * 7}, "all 7 samples"),
     ],
 )
 def test_what_is_no_set_of_deletions(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         YeastDeletions(
-            **({"values": VALUES, "genes": GENES, "samples": tuple("stuvwxy"), "deleted": DELETED} | changed)
+            **(
+                {"values": VALUES, "genes": GENES, "samples": tuple("stuvwxy"), "deleted": DELETED}
+                | changed
+            )
         )
 
 
@@ -113,12 +126,17 @@ def test_broken_matrices(tmp_path: Path, write: Any, changed: dict[str, Any], na
 
 
 @pytest.mark.parametrize("name", ["obs", "int"])
-def test_matrices_of_genes_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    rdata, xarray = pytest.importorskip("rdata"), pytest.importorskip("xarray")
+def test_matrices_of_genes_in_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rdata = pytest.importorskip("rdata")
+    xarray = pytest.importorskip("xarray")
     file = write_r(tmp_path / "file")
     found = rdata.read_rda(file)["data"]
     monkeypatch.setattr(rdata, "read_rda", lambda *_, **__: {"data": found})
-    found[name] = xarray.DataArray(found[name], [("dim_0", np.arange(len(found[name]))), ("dim_1", list(GENES))])
+    found[name] = xarray.DataArray(
+        found[name], [("dim_0", np.arange(len(found[name]))), ("dim_1", list(GENES))]
+    )
     assert load_yeast(file).genes == GENES
     found[name] = found[name].assign_coords(dim_1=list(GENES[::-1]))
     with pytest.raises(DataError, match="not the same genes in the same order"):
@@ -146,15 +164,22 @@ CONDITIONS = {
 WILD_TYPES = {"wt-tl035 vs. wt": None, "wt vs. refpool": None}
 
 
-def write_text(path: Path, conditions: dict[str, Any], symbols: bool, seed: int = 0, genes: Any = GENES) -> np.ndarray:
-    """For each condition columns A and M; with symbols as deleteome files, without as limma_MARG files."""
+def write_text(
+    path: Path, conditions: dict[str, Any], symbols: bool, seed: int = 0, genes: Any = GENES
+) -> np.ndarray:
+    """For each condition columns A and M; with symbols as deleteome files, without as limma_MARG
+    files."""
     values = expression(tuple(conditions.values()), seed)
     ids = ["reporterId", "systematicName", "geneSymbol"] if symbols else ["systematicName"]
     lines = [
         [*ids, *(condition for condition in conditions for _ in range(2))],
         [*["dataType"] * len(ids), *["A", "M"] * len(conditions)],
     ]
-    lines += [] if symbols else [[name, *["1"] * 2 * len(conditions)] for name in ("dyeSwap", "protocol", "sample")]
+    lines += (
+        []
+        if symbols
+        else [[name, *["1"] * 2 * len(conditions)] for name in ("dyeSwap", "protocol", "sample")]
+    )
     for j, gene in enumerate(genes):
         names = [f"r{j}", gene, SYMBOLS[j]] if symbols else [gene]
         lines.append([*names, *(cell for row in values for cell in ("9.5", repr(float(row[j]))))])
@@ -222,9 +247,20 @@ def test_conditions(condition: str, gene: str | None) -> None:
 
 
 def test_names() -> None:
-    symbols = [("AAA1;BBB1", "YAL001C"), ("TWO", "YAL001C"), ("TWO", "YBR020W"), ("YKL112W", "YAL001C")]
+    symbols = [
+        ("AAA1;BBB1", "YAL001C"),
+        ("TWO", "YAL001C"),
+        ("TWO", "YBR020W"),
+        ("YKL112W", "YAL001C"),
+    ]
     called = systematic_names(["YBR020W", "YAL001C", "YKL112W"], symbols, {"odd": "YXX"})
-    expected = {"bbb1": "YAL001C", "two": "TWO", "ykl112w": "YKL112W", "yil014w_a": "YIL014W-A", "ODD": "YXX"}
+    expected = {
+        "bbb1": "YAL001C",
+        "two": "TWO",
+        "ykl112w": "YKL112W",
+        "yil014w_a": "YIL014W-A",
+        "ODD": "YXX",
+    }
     assert {name: called(name) for name in expected} == expected
 
 
@@ -235,7 +271,10 @@ def test_names() -> None:
         (lambda lines: [lines[0], *lines[2:]], "is not a deleteome"),
         (lambda lines: [*lines[:3], lines[3].replace("-3.0", "x3.0"), *lines[4:]], "is damaged"),
         (lambda lines: [lines[0].replace("geneSymbol", "x"), *lines[1:]], "genes before line 6"),
-        (lambda lines: [line.replace("\tY", "\tX") for line in lines[:-1]], "no gene has all values"),
+        (
+            lambda lines: [line.replace("\tY", "\tX") for line in lines[:-1]],
+            "no gene has all values",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Left out")
@@ -248,7 +287,11 @@ def test_broken_text(folder: Path, change: Any, message: str) -> None:
 
 def test_what_is_no_file_of_yeast(tmp_path: Path) -> None:
     file = write_r(tmp_path / "k.RData")
-    for paths, error in (((tmp_path / "nowhere",), FileError), ((), DataError), ((file, file), DataError)):
+    for paths, error in (
+        ((tmp_path / "nowhere",), FileError),
+        ((), DataError),
+        ((file, file), DataError),
+    ):
         with pytest.raises(error, match="https://deleteome"):
             load_yeast(*paths)
 
@@ -285,7 +328,9 @@ def write_strains(path: Path, **changed: Any) -> Path:
         "replicate": np.array(list("11121")),
         "changes": np.array(CHANGES),
     }
-    np.savez(path, **{name: array for name, array in (arrays | changed).items() if array is not None})
+    np.savez(
+        path, **{name: array for name, array in (arrays | changed).items() if array is not None}
+    )
     return path
 
 
@@ -302,7 +347,10 @@ def test_strains_without_wild_types(tmp_path: Path) -> None:
         assert found.silenced == 1.0
         said = found.describe()
         assert "0 wild types and 5 deletions of 5 genes" in said
-        assert "3 non-responsive strains, which change fewer than 4 genes, in place of wild types" in said
+        assert (
+            "3 non-responsive strains, which change fewer than 4 genes, in place of wild types"
+            in said
+        )
         assert "Deleted and not measured: YER000C." in said
         assert hashlib.sha256(file.read_bytes()).hexdigest() in said
 
@@ -312,7 +360,9 @@ def test_the_file_decides_what_environment_one_can_be(tmp_path: Path) -> None:
     assert load_yeast(file, observational="non-responsive").observational.sum() == 3
     with pytest.raises(DataError, match=r"deletions\.npz has no wild types"):
         load_yeast(file, observational="wild-types")
-    with pytest.raises(SettingError, match="observational='quiet' is not known: use wild-types or non-responsive"):
+    with pytest.raises(
+        SettingError, match="observational='quiet' is not known: use wild-types or non-responsive"
+    ):
         load_yeast(file, observational="quiet")
     published = write_hdf5(tmp_path / "published")
     assert load_yeast(published, observational="wild-types").observational.sum() == 4
@@ -326,7 +376,10 @@ def test_the_file_decides_what_environment_one_can_be(tmp_path: Path) -> None:
         ({"changes": None}, "changes"),
         ({"changes": np.array(CHANGES[1:])}, "4 numbers of changes for 5 strains"),
         ({"genes": np.array(GENES[1:])}, "values have shape"),
-        ({"changes": np.zeros(5)}, "all 5 samples are non-responsive samples or all are responsive samples"),
+        (
+            {"changes": np.zeros(5)},
+            "all 5 samples are non-responsive samples or all are responsive samples",
+        ),
     ],
 )
 def test_broken_strains(tmp_path: Path, changed: dict[str, Any], named: str) -> None:

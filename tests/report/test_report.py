@@ -1,4 +1,5 @@
-"""The report of a fit, and of every kind of outcome: what it says is what was found, and what anyone computes."""
+"""The report of a fit, and of every kind of outcome: what it says is what was found, and what
+anyone computes."""
 
 from __future__ import annotations
 
@@ -69,7 +70,16 @@ COUNTS = np.random.default_rng(0).poisson(HOURS * np.exp(SCALED))
 COEFFICIENTS = "Coefficients of the selected features with 95% intervals by environment"
 SUBSETS = "Compatible subsets, the best predictor first"
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("brief")]
-HOSTILE = ["<script>alert(1)</script>", "a\"b'c", "x" * 200, "$x_1$", "new\nline", "שלום", "-->]]>", "c&amp;"]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a\"b'c",
+    "x" * 200,
+    "$x_1$",
+    "new\nline",
+    "שלום",
+    "-->]]>",
+    "c&amp;",
+]
 Reader = Callable[[BIP], Page]
 
 
@@ -101,7 +111,8 @@ def values(read: Page, caption: str, title: str) -> dict[str, float]:
 
 
 def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) -> None:
-    decision, posterior = model.decision_, model.posterior_
+    decision = model.decision_
+    posterior = model.posterior_
     assert str(decision.verdict) in read.text
     assert str(decision.known_luck) in read.text
     roles = read.column("Every feature", "Role")
@@ -111,7 +122,10 @@ def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) ->
     for title, found in (("Inclusion", model.predictive_), ("Paper's inclusion", posterior)):
         expected = dict(zip(posterior.feature_names, found.inclusion, strict=True))
         assert values(read, "Every feature", title) == pytest.approx(expected, rel=1e-5)
-    assert [name for level, name in read.headings if level == 2][:2] == ["The answer", "Environments left out"]
+    assert [name for level, name in read.headings if level == 2][:2] == [
+        "The answer",
+        "Environments left out",
+    ]
     effects = decision.effects().query("environment == 'pooled'").set_index("feature")
     told = read.column("Difference in blood_pressure", "Difference (95% interval)")
     assert {name: float(str(value)) for name, (_, value) in told.items()} == pytest.approx(
@@ -136,7 +150,8 @@ def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) ->
 
 
 def test_what_predicts_and_what_invariance_costs(model: BIP, read: Page) -> None:
-    choice, price = model.decision_.prediction, model.decision_.predictions.known_price
+    choice = model.decision_.prediction
+    price = model.decision_.predictions.known_price
     assert (str(choice) in read.text, str(price) in read.text) == (True, True)
     labels = list(map(str, model.environments_))
     repeated = "RMSE in each environment, left out with the selection repeated"
@@ -145,10 +160,14 @@ def test_what_predicts_and_what_invariance_costs(model: BIP, read: Page) -> None
         ("All features", price.everything),
         ("Constant", price.constant),
     ):
-        assert values(read, repeated, title) == pytest.approx(dict(zip(labels, errors, strict=True)), rel=1e-5)
+        assert values(read, repeated, title) == pytest.approx(
+            dict(zip(labels, errors, strict=True)), rel=1e-5
+        )
     left = model.new_environments().to_frame().set_index("environment")
     for title, figure in (("Intercept", "intercept"), ("Slope", "slope"), ("RMSE", "rmse")):
-        assert values(read, "Environments left out", title) == pytest.approx(left[figure].to_dict(), rel=1e-5)
+        assert values(read, "Environments left out", title) == pytest.approx(
+            left[figure].to_dict(), rel=1e-5
+        )
         text, _ = read.column("Environments left out", title)["west"]
         ends = [float(number) for number in re.findall(r"-?[\d.]+", text)]
         row = left.loc["west", [figure, f"{figure}_lower", f"{figure}_upper"]]
@@ -158,14 +177,19 @@ def test_what_predicts_and_what_invariance_costs(model: BIP, read: Page) -> None
 def test_both_pages_and_the_table_have_one_estimate(page: Reader) -> None:
     y = (np.random.default_rng(1).random(len(X)) < 1.0 / (1.0 + np.exp(-SCALED))).astype(int)
     model = BIP(select=Fixed((True, True, True))).fit(X, y, environments=SITE)
-    read, effects = page(model), model.decision_.effects().set_index("feature")
+    read = page(model)
+    effects = model.decision_.effects().set_index("feature")
     for name, effect in effects.iterrows():
         first, value = read.column("Odds ratio of y = 1", "Odds ratio (95% interval)")[name]
         text, logarithm = read.column(COEFFICIENTS, name)["all together"]
         assert float(str(value)) == pytest.approx(effect["estimate"], rel=1e-5)
-        assert float(str(logarithm)) * effect["size"] == pytest.approx(np.log(effect["estimate"]), rel=1e-5)
+        assert float(str(logarithm)) * effect["size"] == pytest.approx(
+            np.log(effect["estimate"]), rel=1e-5
+        )
         assert float(first.partition(" ")[0]) == pytest.approx(effect["estimate"], abs=0.0051)
-        assert float(text.partition(" ")[0]) * effect["size"] == pytest.approx(np.log(effect["estimate"]), rel=0.01)
+        assert float(text.partition(" ")[0]) * effect["size"] == pytest.approx(
+            np.log(effect["estimate"]), rel=0.01
+        )
         for title, figure in (("I²", "i2"), ("τ", "tau"), ("p", "p_interaction")):
             _, shown = read.column("Odds ratio of y = 1", title)[name]
             assert float(str(shown)) == pytest.approx(effect[figure], rel=1e-5)
@@ -179,18 +203,25 @@ def test_environments_without_a_finite_effect_are_named(page: Reader) -> None:
     y = (np.random.default_rng(1).random(len(X)) < 1.0 / (1.0 + np.exp(-SCALED))).astype(int)
     y[SITE == "coast"] = 0
     model = BIP(select=Fixed((True, True, True))).fit(X, y, environments=SITE)
-    read, coefficients = page(model), model.decision_.coefficients().set_index(["environment", "column"])
+    read = page(model)
+    coefficients = model.decision_.coefficients().set_index(["environment", "column"])
     assert "'coast' (all)" in read.text
     assert coefficients.loc["coast", "infinite"].all()
-    assert read.column(COEFFICIENTS, "age")["coast"][0].endswith(coefficients.loc[("coast", "age"), "note"])
+    assert read.column(COEFFICIENTS, "age")["coast"][0].endswith(
+        coefficients.loc[("coast", "age"), "note"]
+    )
 
 
 def test_what_is_asked_for_predicts(page: Reader) -> None:
-    """All features, of which two are constant at every site, too many to predict with six of these."""
+    """All features, of which two are constant at every site, too many to predict with six of
+    these."""
     code = DATA.environment_index.astype(float)
     table = X.assign(code=code, beds=code**2)
     read = page(BIP(predict_with="everything").fit(table, DATA.y, environments=SITE))
-    assert "Predictions are made with all 3 features that vary within environments, as asked" in read.text
+    assert (
+        "Predictions are made with all 3 features that vary within environments, as asked"
+        in read.text
+    )
     assert "leaves out {code, beds}" in read.text
     assert "with a random intercept" in read.text
     assert "Each environment is predicted by all features, fitted without it." in read.text
@@ -213,7 +244,9 @@ def test_the_page_is_whole_and_in_order(read: Page, source: str) -> None:
     assert source.count("<details>") == source.count("</details>") == 8  # none is open
 
 
-def test_the_same_input_gives_the_same_bytes_whatever_the_style(model: BIP, source: str, tmp_path: Path) -> None:
+def test_the_same_input_gives_the_same_bytes_whatever_the_style(
+    model: BIP, source: str, tmp_path: Path
+) -> None:
     with plt.style.context("dark_background"):
         again = model.report(tmp_path / "again.html")
     assert again.read_text(encoding="utf-8") == source
@@ -221,25 +254,44 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_style(model: BIP, sour
 
 def test_hostile_names_are_only_names(tmp_path: Path) -> None:
     X = pd.DataFrame(DATA.X, columns=HOSTILE)
-    labels = np.array(["<b>n</b>", "$s$", '"q"', "e\nw", "c", "h"], dtype=object)[DATA.environment_index]
-    path = BIP().fit(X, pd.Series(DATA.y, name="</title><i>"), environments=labels).report(tmp_path / "hostile.html")
+    labels = np.array(["<b>n</b>", "$s$", '"q"', "e\nw", "c", "h"], dtype=object)[
+        DATA.environment_index
+    ]
+    path = (
+        BIP()
+        .fit(X, pd.Series(DATA.y, name="</title><i>"), environments=labels)
+        .report(tmp_path / "hostile.html")
+    )
     source = path.read_text(encoding="utf-8")
     read = Page(source)
     assert (read.counts["script"], read.counts["b"], read.counts["i"]) == (1, 0, 0)
-    assert {row[0][0] for row in read.tables["Every feature"][1:]} == {name.replace("\n", "\\n") for name in HOSTILE}
-    assert {row[0][0] for row in read.tables["Environments"][1:]} == {"<b>n</b>", "$s$", '"q"', "e\\nw", "c", "h"}
+    assert {row[0][0] for row in read.tables["Every feature"][1:]} == {
+        name.replace("\n", "\\n") for name in HOSTILE
+    }
+    assert {row[0][0] for row in read.tables["Environments"][1:]} == {
+        "<b>n</b>",
+        "$s$",
+        '"q"',
+        "e\\nw",
+        "c",
+        "h",
+    }
     first = re.search(r"base64,([^\"]*)", source)
     assert first
     assert ">$x_1$</text>" in b64decode(first[1]).decode("utf-8")
 
 
-def test_comparison_with_other_methods(model: BIP, read: Page, tmp_path: Path, without_pictures: None) -> None:
+def test_comparison_with_other_methods(
+    model: BIP, read: Page, tmp_path: Path, without_pictures: None
+) -> None:
     assert "Other methods" not in [text for _, text in read.headings]
     found = compare(DATA, "ICP,Lasso")
     compared = Page(model.report(tmp_path / "compared.html", found).read_text(encoding="utf-8"))
     marks = compared.column("Selected", "Lasso")
     assert {name for name, (text, _) in marks.items() if text.startswith("●")} == {
-        name for name, flag in zip(found.feature_names, found.methods[1].selected, strict=True) if flag
+        name
+        for name, flag in zip(found.feature_names, found.methods[1].selected, strict=True)
+        if flag
     }
     fewer = compare(DATA.narrowed(np.arange(8) < 4), "Lasso")
     for other in ("ICP", fewer):
@@ -265,7 +317,12 @@ def test_numbers_have_four_digits_and_those_of_a_row_the_same_decimals() -> None
     given = [12345.6, 0.0123456, -0.5, 0.0, -1e-9, 1e9, float("nan"), float("inf")]
     told = ["12,346", "0.01235", "-0.5000", "0", "-1e-09", "1e+09", "–", "–"]
     assert [cell.text for cell in numbers("", given).cells] == told
-    assert with_equal_decimals([12.3456, 0.1, float("nan"), -3.0]) == ["12.35", "0.10", "–", "-3.00"]
+    assert with_equal_decimals([12.3456, 0.1, float("nan"), -3.0]) == [
+        "12.35",
+        "0.10",
+        "–",
+        "-3.00",
+    ]
     assert with_equal_decimals([2.134, 0.0412, 1578.3], 3) == ["2.13", "0.0412", "1,578"]
     assert with_equal_decimals([0.314, 11.02], 3) == ["0.314", "11.0"]
 
@@ -282,7 +339,9 @@ def survival() -> BIP:
 
 
 CLASSES = np.where(SCALED > 0.0, "high", "low")
-SHIFTED = DATA.y + np.array([0.0, 30.0, -60.0, 100.0, 10.0, -20.0])[DATA.environment_index] * np.sin(np.arange(len(X)))
+SHIFTED = DATA.y + np.array([0.0, 30.0, -60.0, 100.0, 10.0, -20.0])[
+    DATA.environment_index
+] * np.sin(np.arange(len(X)))
 WARDS = X.assign(ward=np.random.default_rng(0).choice(["a", "b", "c"], len(X)))
 NOISE = np.random.default_rng(1).normal(size=len(X))
 BY_CLASS = [
@@ -306,8 +365,16 @@ CASES: dict[str, tuple[Callable[[], BIP], list[str], list[str]]] = {
     ),
     "classes": (partial(fitted, y=CLASSES), BY_CLASS, ["residual variance"]),
     "no pseudo-data": (partial(fitted, Logistic(pseudo_rows=0.0), CLASSES), [], ["pseudo-data"]),
-    "counts": (partial(fitted, y=COUNTS), ["logarithms of rate ratios", "the dispersion are the same"], []),
-    "survival": (survival, ["720 of 900 ended with", "Hazard ratio of event", "at the pooled rate"], []),
+    "counts": (
+        partial(fitted, y=COUNTS),
+        ["logarithms of rate ratios", "the dispersion are the same"],
+        [],
+    ),
+    "survival": (
+        survival,
+        ["720 of 900 ended with", "Hazard ratio of event", "at the pooled rate"],
+        [],
+    ),
     "moments": (
         lambda: BIP().fit(Moments.from_data(DATA)),
         ["Second moments alone were fitted", "fit(moments)"],
@@ -338,11 +405,14 @@ def test_a_page_of_every_kind(kind: str, tmp_path: Path, without_pictures: None)
     assert " ".join(str(model.decision_.verdict).split()) in read.text
     assert [words for words in said if words not in read.text] == []
     assert [words for words in unsaid if words in read.text] == []
-    assert {row[0][0] for row in read.tables["Environments"][1:]} == {str(label) for label in model.environments_}
+    assert {row[0][0] for row in read.tables["Environments"][1:]} == {
+        str(label) for label in model.environments_
+    }
 
 
 def shifted_by_site(sd: float = 1.0, growing: float = 1.0, **settings: Any) -> BIP:
-    """Baselines of hospitals differ by this standard deviation; the noise of the last is so many times the usual."""
+    """Baselines of hospitals differ by this standard deviation; the noise of the last is so many
+    times the usual."""
     data = own_baselines(6, sd=sd)
     rng = np.random.default_rng(0)
     noise = (growing - 1.0) * (data.environment_index == 5) * rng.normal(size=data.n_rows)
@@ -360,10 +430,13 @@ LEVELS: dict[str, tuple[Callable[[], BIP], str]] = {
 
 
 @pytest.mark.parametrize("case", LEVELS)
-def test_a_report_claims_no_more_than_its_level(case: str, tmp_path: Path, without_pictures: None) -> None:
+def test_a_report_claims_no_more_than_its_level(
+    case: str, tmp_path: Path, without_pictures: None
+) -> None:
     fit, level = LEVELS[case]
     model = fit()
-    decision, verdict = model.decision_, model.decision_.verdict
+    decision = model.decision_
+    verdict = model.decision_.verdict
     assert decision.level == level
     source = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
     read = Page(source)
@@ -379,10 +452,17 @@ def test_a_report_claims_no_more_than_its_level(case: str, tmp_path: Path, witho
     assert ("REML" in paragraph) == lower
     assert ("as was asked for" in paragraph) == (case == "free")
     assert ("variance of its noise" in paragraph) == (level == "effects, noise free")
-    tests = {"effects": "F test", "free": "F test", "noise free": "likelihood ratio test", "random": "score test"}
-    assert [name for name in ("F test", "likelihood ratio test", "score test") if f"Effects: {name}" in paragraph] == (
-        [tests[case]] if lower else []
-    )
+    tests = {
+        "effects": "F test",
+        "free": "F test",
+        "noise free": "likelihood ratio test",
+        "random": "score test",
+    }
+    assert [
+        name
+        for name in ("F test", "likelihood ratio test", "score test")
+        if f"Effects: {name}" in paragraph
+    ] == ([tests[case]] if lower else [])
     assert ("given z, the intercept, the coefficients" in paragraph) == (not lower)
     assert ("it compares baselines, too" in paragraph) == (lower and case != "free")
     assert ("predict y alike everywhere" in read.text) == (not lower)
@@ -422,13 +502,18 @@ def test_intervals_of_two_environments_cannot_be_trusted(page: Reader, read: Pag
 
 def alarming(case: str) -> BIP:
     """A fit with something to warn of."""
-    rng, rows = np.random.default_rng(2), X.copy()
+    rng = np.random.default_rng(2)
+    rows = X.copy()
     if case == "copies":
         return fitted(X=rows.assign(twin=rows["age"]))
     if case == "separated":
         return fitted(y=(rows["age"] > rows["age"].median()).astype(int))
     if case == "few events":
-        return fitted(y=np.where((SITE == "north") & (rng.random(len(rows)) < 0.99), 0, rng.random(len(rows)) < 0.4))
+        return fitted(
+            y=np.where(
+                (SITE == "north") & (rng.random(len(rows)) < 0.99), 0, rng.random(len(rows)) < 0.4
+            )
+        )
     if case == "missing":
         table = rows.assign(y=DATA.y, site=SITE)
         table.loc[:9, "age"] = np.nan
@@ -444,28 +529,48 @@ def alarming(case: str) -> BIP:
 
 @pytest.mark.parametrize(
     "case",
-    ["copies", "separated", "few events", "missing", "not invariant", "effects alone", "unchallenged", "short chains"],
+    [
+        "copies",
+        "separated",
+        "few events",
+        "missing",
+        "not invariant",
+        "effects alone",
+        "unchallenged",
+        "short chains",
+    ],
 )
 def test_every_alarm_is_among_the_caveats(case: str, page: Reader) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = alarming(case)
-    decision, read = model.decision_, page(model)
-    alarms = [text for name, text in decision.sections[0].facts if name in ("caution", "noise", "limit")]
+    decision = model.decision_
+    read = page(model)
+    alarms = [
+        text for name, text in decision.sections[0].facts if name in ("caution", "noise", "limit")
+    ]
     alarms += [note for note in model.posterior_.notes if note not in model._data.notes]
     verdict = str(decision.verdict)
     warned = [str(each.message) for each in caught]
-    alarms += [text for text in warned if not text.startswith(verdict) and not verdict.startswith(text)]
+    alarms += [
+        text for text in warned if not text.startswith(verdict) and not verdict.startswith(text)
+    ]
     told = " ".join(" ".join(read.caveats).casefold().split())
-    missing = [alarm for alarm in alarms if " ".join(printable(alarm).casefold().split()) not in told]
+    missing = [
+        alarm for alarm in alarms if " ".join(printable(alarm).casefold().split()) not in told
+    ]
     # Of rows that were left out before the fit a warning and a note tell the same.
-    assert [alarm for alarm in missing if not (case == "missing" and "10 of 900 rows" in alarm)] == []
+    assert [
+        alarm for alarm in missing if not (case == "missing" and "10 of 900 rows" in alarm)
+    ] == []
     assert (CAUSES in " ".join(read.caveats)) == decision.rejected
     if case == "unchallenged":
         assert any("never challenged" in caveat for caveat in read.caveats)
 
 
-def test_warnings_of_reading_are_caveats_too(tmp_path: Path, model: BIP, without_pictures: None) -> None:
+def test_warnings_of_reading_are_caveats_too(
+    tmp_path: Path, model: BIP, without_pictures: None
+) -> None:
     warned = "labels 'a' and 'a ' look alike", "labels 'a' and 'a ' look alike."
     path = model.report(tmp_path / "r.html", source=Source(warned=warned))
     read = Page(path.read_text(encoding="utf-8"))
@@ -475,7 +580,8 @@ def test_warnings_of_reading_are_caveats_too(tmp_path: Path, model: BIP, without
 def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> None:
     told = model.methods_paragraph()
     for words in (
-        f"(Wu et al., 2025), as implemented in the Python package invariance, version {__version__}",
+        "(Wu et al., 2025), as implemented in the Python package invariance, version "
+        f"{__version__}",
         "8 features",
         "6 environments with 900 rows in all (150 in each)",
         "No row was left out for missing values.",
@@ -495,11 +601,18 @@ def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> N
 
 def test_the_one_that_deviates_makes_no_others_deviate(page: Reader) -> None:
     rng = np.random.default_rng(0)
-    x, site = rng.normal(size=3000), np.tile(list("abcdef"), 500)
+    x = rng.normal(size=3000)
+    site = np.tile(list("abcdef"), 500)
     shared = BIP(baseline="shared")
-    model = shared.fit(pd.DataFrame({"x": x}), x + (site == "c") + rng.normal(size=3000), environments=site)
+    model = shared.fit(
+        pd.DataFrame({"x": x}), x + (site == "c") + rng.normal(size=3000), environments=site
+    )
     assert model.decision_.verdict.environment == "c"
-    told = page(model).text.partition("Deviating from the others")[2].partition("In an environment left out")[0]
+    told = (
+        page(model)
+        .text.partition("Deviating from the others")[2]
+        .partition("In an environment left out")[0]
+    )
     assert [label for label in "abcdef" if f"'{label}'" in told] == ["c"]
     n_others = len(model.diagnose().unlike) - 1
     assert n_others > 0
@@ -516,9 +629,12 @@ def test_an_average_tells_over_how_many_environments(page: Reader) -> None:
 
 def test_environments_of_which_no_difference_was_found_do_not_differ(page: Reader) -> None:
     rng = np.random.default_rng(0)
-    x, site = rng.normal(size=(240, 2)), np.tile(list("abcd"), 60)
+    x = rng.normal(size=(240, 2))
+    site = np.tile(list("abcd"), 60)
     y = x @ [1.0, 0.0] + 0.18 * np.tile([1.0, 1.0, -1.0, -1.0], 60) + rng.normal(size=240)
-    model = BIP(select=Fixed((True, True))).fit(pd.DataFrame(x, columns=["u", "v"]), y, environments=site)
+    model = BIP(select=Fixed((True, True))).fit(
+        pd.DataFrame(x, columns=["u", "v"]), y, environments=site
+    )
     assert not model.decision_.is_compatible
     assert model.decision_.verdict.grade == "no difference found"
     assert "As environments differ" not in page(model).text
@@ -539,7 +655,10 @@ def test_rows_that_were_left_out_are_told(page: Reader) -> None:
     holed = X.assign(y=DATA.y, site=SITE, constant=1.0)
     holed.loc[[0, 1, 200], "age"] = np.nan
     read = page(BIP().fit(MultiEnvironmentData.from_table(holed, "y", "site", missing="drop")))
-    assert "Rows with missing values were left out: 3 of 900 (0.3%). Left out as constant: 1 column." in read.text
+    assert (
+        "Rows with missing values were left out: 3 of 900 (0.3%). Left out as constant: 1 column."
+        in read.text
+    )
     assert sum("3 of 900 rows" in caveat for caveat in read.caveats) == 1, read.caveats
     assert values(read, "Environments", "Left out") == {
         "north": 2,
@@ -556,7 +675,11 @@ def test_cells_that_were_changed_are_told(page: Reader) -> None:
     ward = pd.Series(["a", "b", None] * 300, dtype=object)
     table = X.assign(y=DATA.y, site=SITE, crp=limits, ward=ward)
     read_as = {"below_limit": "half", "na": {"age": [998]}, "missing": "level"}
-    said = BIP().fit(MultiEnvironmentData.from_table(table, "y", "site", **read_as)).methods_paragraph()
+    said = (
+        BIP()
+        .fit(MultiEnvironmentData.from_table(table, "y", "site", **read_as))
+        .methods_paragraph()
+    )
     for words in (
         "count as half of the limit",
         "'998' counts as missing in age",
@@ -584,7 +707,9 @@ def test_figures_of_moments_events_and_rates(page: Reader) -> None:
     read = page(BIP().fit(Moments.from_data(DATA)))
     for title, figure in (("Mean", np.mean), ("SD", partial(np.std, ddof=1))):
         told = values(read, "Environments", title)
-        assert told == pytest.approx({label: figure(DATA.y[rows]) for label, rows in by_site.items()}, rel=1e-5)
+        assert told == pytest.approx(
+            {label: figure(DATA.y[rows]) for label, rows in by_site.items()}, rel=1e-5
+        )
     read = page(survival())
     events = {label: (TIMES[rows] <= END).sum() for label, rows in by_site.items()}
     assert values(read, "Environments", "Events") == events
@@ -594,9 +719,13 @@ def test_figures_of_moments_events_and_rates(page: Reader) -> None:
     assert values(read, "Environments", "Rate") == pytest.approx(rates, rel=1e-5)
 
 
-def with_three_rows_at_the_last_site(data: MultiEnvironmentData, X: np.ndarray) -> MultiEnvironmentData:
+def with_three_rows_at_the_last_site(
+    data: MultiEnvironmentData, X: np.ndarray
+) -> MultiEnvironmentData:
     last = data.n_environments - 1
-    kept = np.flatnonzero((data.environment_index < last) | (np.arange(data.n_rows) >= data.n_rows - 3))
+    kept = np.flatnonzero(
+        (data.environment_index < last) | (np.arange(data.n_rows) >= data.n_rows - 3)
+    )
     return replace(data, X=X[kept], y=data.y[kept], environment_index=data.environment_index[kept])
 
 
@@ -608,17 +737,22 @@ def test_what_cannot_be_judged_has_no_p_value(page: Reader) -> None:
     unjudged = {name for name, (text, _) in roles.items() if text.startswith("cannot be judged")}
     assert unjudged
     assert unjudged == {name for name, cell in p_values.items() if cell == ("–", None)}
-    assert unjudged == {feature.name for feature in model.decision_.features if np.isnan(feature.p_invariant)}
+    assert unjudged == {
+        feature.name for feature in model.decision_.features if np.isnan(feature.p_invariant)
+    }
 
 
 def test_notes_stand_in_the_cells_of_coefficients(page: Reader) -> None:
     """b is 2a at site 1, noise0 is constant at site 2, and site 3 has three rows."""
     data = made()
-    columns, where = data.X.copy(), data.environment_index
+    columns = data.X.copy()
+    where = data.environment_index
     columns[where == 1, 1] = 2.0 * columns[where == 1, 0]
     columns[where == 2, 3] = 7.0
     fixed = Fixed((True, True, False, True))
-    model = BIP(select=fixed, deviations="free").fit(with_three_rows_at_the_last_site(data, columns))
+    model = BIP(select=fixed, deviations="free").fit(
+        with_three_rows_at_the_last_site(data, columns)
+    )
     read = page(model)
     notes = model.decision_.coefficients().set_index(["environment", "column"])["note"]
     assert notes["site 1", "b"] == "not identified"
@@ -639,23 +773,37 @@ def _again(lines: str, **known: Any) -> BIP:
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"family": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01), "select": Threshold(0.4)},
-    {"prior": InclusionPrior({"age": 0.9}, max_size=3), "engine": Enumeration(keep=9), "random_state": np.int64(5)},
+    {
+        "family": LinearGaussian(invariance="mean"),
+        "tolerance": Tolerance.strict(0.01),
+        "select": Threshold(0.4),
+    },
+    {
+        "prior": InclusionPrior({"age": 0.9}, max_size=3),
+        "engine": Enumeration(keep=9),
+        "random_state": np.int64(5),
+    },
     {"prior": BetaBinomialPrior(1.0, 3.0), "columns": Columns(groups=[spline("age", knots=4)])},
     {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},
 ]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda given: "-".join(given) or "defaults")
-def test_lines_make_the_same_fit(settings: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_make_the_same_fit(
+    settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     model = BIP(**settings, progress=False).fit(ALL, DATA.y, environments=DATA.environment_index)
-    again = _again(python_lines(model, Source()), X=ALL, y=DATA.y, environments=DATA.environment_index)
+    again = _again(
+        python_lines(model, Source()), X=ALL, y=DATA.y, environments=DATA.environment_index
+    )
     assert again.posterior_.log_evidence == model.posterior_.log_evidence
     assert again.selected_features_ == model.selected_features_
     assert again.progress == BIP().progress
-    assert {name: typed(value) for name, value in again.get_params(deep=False).items() if name != "progress"} == {
-        name: typed(value) for name, value in model._settings.items() if name != "progress"
-    }
+    assert {
+        name: typed(value)
+        for name, value in again.get_params(deep=False).items()
+        if name != "progress"
+    } == {name: typed(value) for name, value in model._settings.items() if name != "progress"}
 
 
 def test_lines_of_what_was_fitted(tmp_path: Path) -> None:
@@ -673,8 +821,15 @@ def test_lines_of_what_was_fitted(tmp_path: Path) -> None:
         assert python_lines(model, Source()).splitlines()[-2] == f"model = {line}"
     file = str(tmp_path / "table.csv")
     DATA.to_frame().to_csv(file, index=False, sep="|")
-    table = {"rows": file, "outcome": "blood_pressure", "environment": "hospital", "form": FileFormat(sep="|")}
-    model = BIP().fit(Moments.from_rows(**table), environments="hospital", rows=file, format=FileFormat(sep="|"))
+    table = {
+        "rows": file,
+        "outcome": "blood_pressure",
+        "environment": "hospital",
+        "form": FileFormat(sep="|"),
+    }
+    model = BIP().fit(
+        Moments.from_rows(**table), environments="hospital", rows=file, format=FileFormat(sep="|")
+    )
     again = _again(python_lines(model, Source(table)))
     assert again.posterior_.log_evidence == model.posterior_.log_evidence
     assert again._data.second is not None

@@ -26,7 +26,9 @@ def recursive_rows(model: StructuralModel, e: int, noise: np.ndarray) -> np.ndar
     rows = np.zeros_like(noise)
     for i in model.ordering:
         rows[:, i] = (
-            model.intercepts[e, i] + rows @ model.coefficients[e, i] + np.sqrt(model.variances[e, i]) * noise[:, i]
+            model.intercepts[e, i]
+            + rows @ model.coefficients[e, i]
+            + np.sqrt(model.variances[e, i]) * noise[:, i]
         )
     return rows
 
@@ -43,7 +45,9 @@ def test_rows_follow_the_structural_equations(n_environments: int) -> None:
     rng = np.random.default_rng(8)
     for e in range(n_environments):
         rows = recursive_rows(model, e, rng.standard_normal((11, counts[e])).T)
-        np.testing.assert_allclose(np.column_stack([data.X, data.y])[data.rows(e)], rows, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            np.column_stack([data.X, data.y])[data.rows(e)], rows, rtol=1e-9, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(

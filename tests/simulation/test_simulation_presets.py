@@ -1,4 +1,5 @@
-"""The paper's presets and examples: ranges and distributions of what is drawn, and the published numbers; `flat`."""
+"""The paper's presets and examples: ranges and distributions of what is drawn, and the published
+numbers; `flat`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from replication.simulators import P450, THEORY, example_1, example_3
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.0, 1.0), st.integers(5, 12))
-def test_interventions_touch_the_marked_features_only(seed: int, n_environments: int, strength: float, p: int) -> None:
+def test_interventions_touch_the_marked_features_only(
+    seed: int, n_environments: int, strength: float, p: int
+) -> None:
     model = p10(n_environments, np.random.default_rng(seed), strength=strength, p=p)
     assert not model.intervened[0].any()
     assert set(model.intervened[1:].sum(axis=1)) <= {int(np.floor(strength * p + 0.5))}
@@ -61,7 +64,8 @@ def test_shares_of_active_and_redrawn_coefficients() -> None:
     model = random_model(150, 2, np.random.default_rng(0), parameters)
     position = np.argsort(model.ordering)
     pairs = position[None, :] < position[:150, None]
-    base, other = model.coefficients[0, :150][pairs], model.coefficients[1, :150][pairs]
+    base = model.coefficients[0, :150][pairs]
+    other = model.coefficients[1, :150][pairs]
     assert binomtest(int((base != 0).sum()), base.size, 0.25).pvalue > 1e-3
     # 0 drawn anew as 0 looks unchanged: p_change (1 - 0.75²)
     assert binomtest(int((base != other).sum()), base.size, 0.2 * (1 - 0.75**2)).pvalue > 1e-3
@@ -90,9 +94,15 @@ def test_the_number_of_true_features_and_their_identity_are_uniform() -> None:
     assert chisquare(singles.sum(axis=0)).pvalue > 1e-3
 
 
-# columns x1, x2, y; slopes of the columns that follow from others, environment by environment; the invariant subset
+# columns x1, x2, y; slopes of the columns that follow from others, environment by environment; the
+# invariant subset
 EXAMPLES = [
-    (example_1, [[0, 0.6, 0.5], [2, 2.6, 2.5], [5, 10.6, 5.5]], {(2, 0): 1, (1, 0): [0, 0, 1], (1, 2): 1}, [1, 0]),
+    (
+        example_1,
+        [[0, 0.6, 0.5], [2, 2.6, 2.5], [5, 10.6, 5.5]],
+        {(2, 0): 1, (1, 0): [0, 0, 1], (1, 2): 1},
+        [1, 0],
+    ),
     (example_2, [[0, 0.5, 0.6], [2, 0.5, 2.6], [5, -0.5, 4.6]], {(2, 0): 1, (2, 1): 1}, [1, 1]),
     (
         example_3,
@@ -104,7 +114,9 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("example", "means", "slopes", "truth"), EXAMPLES)
-def test_examples(example: Any, means: list[list[float]], slopes: dict[tuple[int, int], Any], truth: list[int]) -> None:
+def test_examples(
+    example: Any, means: list[list[float]], slopes: dict[tuple[int, int], Any], truth: list[int]
+) -> None:
     """The published numbers."""
     coefficients = np.zeros((3, 3, 3))
     for (i, j), values in slopes.items():
@@ -122,7 +134,8 @@ def test_examples(example: Any, means: list[list[float]], slopes: dict[tuple[int
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(9, 14))
 def test_flat_has_causes_descendants_and_siblings(seed: int, n_environments: int, p: int) -> None:
     model = flat(n_environments, np.random.default_rng(seed), p=p)
-    causes, descendants = model.truth, model.coefficients[0, :p, p] != 0
+    causes = model.truth
+    descendants = model.coefficients[0, :p, p] != 0
     siblings = ~causes & ~descendants & model.coefficients[0, :p, :p].any(axis=1)
     irrelevant = ~(causes | descendants | siblings)
     assert causes.sum() in (2, 3, 4)
@@ -132,7 +145,8 @@ def test_flat_has_causes_descendants_and_siblings(seed: int, n_environments: int
     def between(values: np.ndarray, low: float, high: float) -> bool:
         return bool(((low <= values) & (values <= high)).all())
 
-    base, deviations = np.abs(model.coefficients[0]), np.sqrt(model.variances[0])
+    base = np.abs(model.coefficients[0])
+    deviations = np.sqrt(model.variances[0])
     assert not base[p, :p][~causes].any()
     assert between(base[p, :p][causes], 0.5, 1.5)
     among = base[:p, :p][np.ix_(causes, causes)]
@@ -156,7 +170,8 @@ def test_jitter_moves_the_outcomes_coefficients_in_each_environment() -> None:
     data = model.sample(1000, np.random.default_rng(1), jitter=0.1)
     ratios = []
     for e in range(model.n_environments):
-        X, y = data.X[data.rows(e)][:, model.truth], data.y[data.rows(e)]
+        X = data.X[data.rows(e)][:, model.truth]
+        y = data.y[data.rows(e)]
         slopes = np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), y, rcond=None)[0][:-1]
         ratios.append(slopes / model.coefficients[0, -1, :-1][model.truth])
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.03)

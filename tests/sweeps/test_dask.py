@@ -56,12 +56,15 @@ def cluster(shared_cluster: Cluster) -> Cluster:
 
 def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
     """Bit for bit, but for the seconds that were measured."""
-    pd.testing.assert_frame_equal(first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True
+    )
 
 
 def after(count: int, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Do something once so many outcomes are there."""
-    original, added = Store.add, []
+    original = Store.add
+    added = []
 
     def add(self: Store, entry: Rows) -> None:
         original(self, entry)
@@ -84,7 +87,11 @@ def test_the_results_of_a_cluster_are_those_of_this_machine(
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 def test_a_killed_worker_costs_no_outcome(
-    table: pd.DataFrame, here: pd.DataFrame, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    table: pd.DataFrame,
+    here: pd.DataFrame,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     before = set(cluster.pids())
     after(4, lambda: cluster.kill(1), monkeypatch)

@@ -43,7 +43,8 @@ def test_features_come_first_and_then_outcomes() -> None:
     listed = edges(swept())
     assert set(zip(listed["outcome"], listed["feature"], strict=True)) >= {("b", "a"), ("d", "b")}
     assert page.table["edge"].tolist() == [
-        pair in set(listed[["outcome", "feature"]].itertuples(index=False, name=None)) for pair in pairs
+        pair in set(listed[["outcome", "feature"]].itertuples(index=False, name=None))
+        for pair in pairs
     ]
     assert page.table["edge"].dtype == bool
     assert page.table["held out"].fillna("").tolist() == ["moved", "", "", "no effect", ""]
@@ -68,8 +69,12 @@ def test_fdr_decides_as_in_edges() -> None:
 
 def test_long_lists_are_cut_and_counted() -> None:
     n = MAX_SHOWN + 3
-    table = pd.DataFrame({"outcome": "y", "feature": [f"g{j}" for j in range(n)], "inclusion": np.linspace(1, 0, n)})
-    table = table.assign(p_edge=0.5, selected=False, verdict="invariant").reindex(columns=list(COLUMNS))
+    table = pd.DataFrame(
+        {"outcome": "y", "feature": [f"g{j}" for j in range(n)], "inclusion": np.linspace(1, 0, n)}
+    )
+    table = table.assign(p_edge=0.5, selected=False, verdict="invariant").reindex(
+        columns=list(COLUMNS)
+    )
     page = edges_of(table, "y")
     assert len(page.table) == n
     assert "… 3 more" in str(page)
@@ -92,10 +97,18 @@ def test_what_is_refused() -> None:
 def test_the_picture_has_a_bar_a_pair_and_marks_edges(tmp_path: Path) -> None:
     page = edges_of(swept(), "b", checks=CHECKS)
     ax = page.plot()
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx(page.table["inclusion"].tolist())
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(
+        page.table["inclusion"].tolist()
+    )
     colors = [bar.get_facecolor() for bar in ax.patches]
     assert [color == colors[0] for color in colors] == page.table["edge"].tolist()
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a → b", "c → b", "d → b", "b → d", "b → f"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [
+        "a → b",
+        "c → b",
+        "d → b",
+        "b → d",
+        "b → f",
+    ]
     (beside,) = ax.child_axes
     texts = [tick.get_text() for tick in beside.get_yticklabels()]
     assert texts[0] == "p: 1e-06; held out: moved; induction: 1.2"

@@ -40,18 +40,24 @@ def largest_without(rows: pd.DataFrame, outcome: str, names: str) -> dict[str, f
 
 
 @pytest.mark.parametrize("most", [12, 1])
-def test_the_p_value_is_the_largest_of_a_subset_without_the_feature(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_p_value_is_the_largest_of_a_subset_without_the_feature(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("invariance.sweeps.edges.MOST_TESTED", most)
     found = sweep(chain(), outcomes=["b"], environments="site").set_index("feature")
     leading = "".join(found.index[:most])
     expected = pd.Series(largest_without(chain(), "b", leading))
-    np.testing.assert_allclose(found["p_edge"], np.minimum(1.05 * expected, 1.0)[found.index], rtol=1e-6)
+    np.testing.assert_allclose(
+        found["p_edge"], np.minimum(1.05 * expected, 1.0)[found.index], rtol=1e-6
+    )
     assert (expected.drop("a") > 0.2).all()
     assert expected["a"] < 1e-6
 
 
 def test_no_p_value_where_nothing_is_invariant_and_none_below_one_for_what_is_not_tried() -> None:
-    rows = chain().assign(a=lambda table: table["a"] + table["site"].map({"u": 0.0, "v": 9.0, "w": -9.0}))
+    rows = chain().assign(
+        a=lambda table: table["a"] + table["site"].map({"u": 0.0, "v": 9.0, "w": -9.0})
+    )
     for model in (BIP(baseline="shared"), BIP()):
         assert sweep(rows, model, outcomes=["a"], environments="site")["p_edge"].isna().all()
     model = BIP(prior=InclusionPrior({"a": 0.0}))
@@ -60,10 +66,14 @@ def test_no_p_value_where_nothing_is_invariant_and_none_below_one_for_what_is_no
 
 
 def test_an_effect_that_nothing_disturbs_is_no_edge() -> None:
-    found = sweep(chain(), outcomes=["b", "c"], environments="site").set_index(["outcome", "feature"])
+    found = sweep(chain(), outcomes=["b", "c"], environments="site").set_index(
+        ["outcome", "feature"]
+    )
     assert found["inclusion"][("b", "c")] > 0.99
     listed = edges(found.reset_index())
-    assert set(zip(listed["outcome"], listed["feature"], strict=True)) == {("b", "a")}  # c follows {a} alike
+    assert set(zip(listed["outcome"], listed["feature"], strict=True)) == {
+        ("b", "a")
+    }  # c follows {a} alike
 
 
 def of_p_values(**outcomes: Any) -> pd.DataFrame:
@@ -102,14 +112,18 @@ def test_outcomes_without_p_values_count_and_those_that_failed_do_not() -> None:
     table = of_p_values(a=[0.09], b=[0.5])
     table.loc[1, "feature"] = None
     assert len(edges(table, 0.1)) == 1
-    head, control = edges_sections(of_p_values(a=[0.01], b=[np.nan]), edges(of_p_values(a=[0.01])), 0.1)
+    head, control = edges_sections(
+        of_p_values(a=[0.01], b=[np.nan]), edges(of_p_values(a=[0.01])), 0.1
+    )
     assert head.title.startswith("1 edge into 1 of 2 outcomes. 1 have no compatible subset")
     assert "10%" in control.sentences[0]
     assert "2 outcomes" in control.sentences[0]
 
 
 def test_edges_in_both_directions_are_left_out() -> None:
-    table = of_p_values(x1=[0.5, 0.5, 0.5], x0=[0.5, 1e-9, 1e-8]).assign(p_edge=[1e-9, 0.5, 0.5, 0.5, 1e-9, 1e-8])
+    table = of_p_values(x1=[0.5, 0.5, 0.5], x0=[0.5, 1e-9, 1e-8]).assign(
+        p_edge=[1e-9, 0.5, 0.5, 0.5, 1e-9, 1e-8]
+    )
     with pytest.warns(DataWarning, match="2 of 3 edges"):
         found = edges(table)
     assert found[["outcome", "feature"]].to_numpy().tolist() == [["x0", "x2"]]
@@ -133,7 +147,10 @@ def deletions(strength: float, genes: int, seed: int) -> tuple[pd.DataFrame, Kno
     whom = np.arange(genes)
     levels = strength * rng.uniform(*DELETED_LEVEL, (10, genes))
     draw = simulated.network.expression
-    parts = [draw(60, whom[:0], levels[0, :0], rng), *(draw(0, whom, level, rng) for level in levels)]
+    parts = [
+        draw(60, whom[:0], levels[0, :0], rng),
+        *(draw(0, whom, level, rng) for level in levels),
+    ]
     names = simulated.data.genes
     table = pd.DataFrame(np.vstack(parts), columns=list(names))
     table["kind"] = np.repeat(["wild type", "deletion"], [60, 10 * genes])
@@ -143,11 +160,14 @@ def deletions(strength: float, genes: int, seed: int) -> tuple[pd.DataFrame, Kno
 @pytest.mark.slow
 def test_false_edges_are_rare_where_their_conditions_hold() -> None:
     """Without tolerance; `benchmarks/edges.py` has other worlds."""
-    shares, n_found = [], 0
+    shares = []
+    n_found = 0
     for seed in range(30):
         table, simulated = deletions(0.3, 6, seed)
         model = BIP(tolerance=Tolerance.strict())
-        listed = edges(sweep(table, model, environments="kind", perturbed="deleted", progress=False), 0.2)
+        listed = edges(
+            sweep(table, model, environments="kind", perturbed="deleted", progress=False), 0.2
+        )
         pairs = list(zip(listed["outcome"], listed["feature"], strict=True))
         false = {outcome for outcome, feature in pairs if feature not in simulated.truth(outcome)}
         shares.append(len(false) / max(listed["outcome"].nunique(), 1))

@@ -1,4 +1,5 @@
-"""One fit for each outcome: the same as by hand, whatever else is fitted; tables, settings and memory."""
+"""One fit for each outcome: the same as by hand, whatever else is fitted; tables, settings and
+memory."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from invariance import BIP, BetaBinomialPrior, Columns, Moments, MultiEnvironmentData, Tempering, spline, sweep
+from invariance import (
+    BIP,
+    BetaBinomialPrior,
+    Columns,
+    Moments,
+    MultiEnvironmentData,
+    Tempering,
+    spline,
+    sweep,
+)
 from invariance.baselines import LassoSelection
 from invariance.decisions.levels import LEFT_FREE
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
@@ -41,16 +51,22 @@ def found_note(found: pd.DataFrame, outcome: Any) -> str:
 
 
 def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True
+    )
 
 
-def test_rules_that_take_the_posterior_as_it_is_start_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_take_the_posterior_as_it_is_start_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def searched(*arguments: object) -> None:
         raise AssertionError("nobody asked for compatible subsets")
 
     monkeypatch.setattr("invariance.decisions.pipeline.predictive_posterior", searched)
     for rule in ("mode", "threshold"):
-        found = sweep(table(), BIP(prior=BetaBinomialPrior(max_size=3), select=rule), environments="site")
+        found = sweep(
+            table(), BIP(prior=BetaBinomialPrior(max_size=3), select=rule), environments="site"
+        )
         assert not found["notes"].str.contains("compatible").any()
         assert found["inclusion"].notna().all()
 
@@ -64,10 +80,13 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
         assert one["inclusion"].is_monotonic_decreasing
         data = MultiEnvironmentData.from_table(table(), outcome, "site")
         model = BIP(prior=BetaBinomialPrior(max_size=4)).fit(Moments.from_data(data))
-        one, evidence = one.set_index("feature").loc[list(model.feature_names_in_)], model.decision_.evidence
+        one = one.set_index("feature").loc[list(model.feature_names_in_)]
+        evidence = model.decision_.evidence
         np.testing.assert_allclose(one["inclusion"], model.inclusion_probabilities_, atol=1e-9)
         if model.predictive_ is not None:
-            np.testing.assert_allclose(one["paper_inclusion"], model.posterior_.inclusion, atol=1e-9)
+            np.testing.assert_allclose(
+                one["paper_inclusion"], model.posterior_.inclusion, atol=1e-9
+            )
         assert one["selected"].tolist() == model.support_.tolist()
         found_evidence = one.iloc[0][["p_invariant", "r2"]].tolist()
         assert found_evidence == pytest.approx([evidence.p_invariant, evidence.r2], abs=1e-9)
@@ -77,7 +96,9 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
         assert one["verdict"].iloc[0] == f"{'effects ' if free else ''}{verdict}"
         assert one["level"].unique().tolist() == [model.decision_.level]
         compatible = model.predictive_ is not None
-        assert ("inclusion is that of the paper's posterior" in found_note(found, outcome)) != compatible
+        assert (
+            "inclusion is that of the paper's posterior" in found_note(found, outcome)
+        ) != compatible
     assert found["paper_inclusion"].notna().any()
     assert len(set(found["verdict"])) > 1
 
@@ -87,7 +108,10 @@ SAMPLED = BIP(engine=Tempering(chains=2, steps=50), prior="beta-binomial", selec
 
 @pytest.mark.usefixtures("brief")
 def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
-    whole, part = (sweep(table(), SAMPLED, outcomes=list(names), environments="site") for names in ("abd", "db"))
+    whole, part = (
+        sweep(table(), SAMPLED, outcomes=list(names), environments="site")
+        for names in ("abd", "db")
+    )
     same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
     other = sweep(table(), SAMPLED, outcomes=["b"], random_state=1, environments="site")
     assert (other["inclusion"] != part["inclusion"][:4]).any()
@@ -104,7 +128,8 @@ def test_processes_give_the_same_as_one() -> None:
 
 @pytest.mark.parametrize("form", ["polars", "csv", "parquet", "labels", "data", "moments"])
 def test_tables_of_any_form(form: str, tmp_path: Path) -> None:
-    rows, names = table(), {"environments": "site"}
+    rows = table()
+    names = {"environments": "site"}
     given: Any = rows
     if form == "polars":
         given = pl.from_pandas(rows)
@@ -112,11 +137,14 @@ def test_tables_of_any_form(form: str, tmp_path: Path) -> None:
         given = tmp_path / f"table.{form}"
         rows.to_csv(given, index=False) if form == "csv" else rows.to_parquet(given, index=False)
     elif form == "labels":
-        given, names = rows.drop(columns="site"), {"environments": rows["site"].tolist()}
+        given = rows.drop(columns="site")
+        names = {"environments": rows["site"].tolist()}
     else:
-        given, names = MultiEnvironmentData.from_table(rows, "a", "site"), {}
+        given = MultiEnvironmentData.from_table(rows, "a", "site")
+        names = {}
         given = given if form == "data" else Moments.from_data(given)
-    found, expected = sweep(given, outcomes=["c"], **names), sweep(rows, outcomes=["c"], environments="site")
+    found = sweep(given, outcomes=["c"], **names)
+    expected = sweep(rows, outcomes=["c"], environments="site")
     assert found["feature"].tolist() == expected["feature"].tolist()
     np.testing.assert_allclose(found["inclusion"], expected["inclusion"], rtol=1e-9)
 
@@ -125,7 +153,12 @@ def test_the_default_fits_small_environments() -> None:
     """Subsets of 20 features could not be fitted to seven rows."""
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(15, 12)), columns=[f"x{j}" for j in range(12)])
-    found = sweep(rows, environments=["a"] * 7 + ["b"] * 8, outcomes=["x0", "x5"], perturbed=["x5"] + [None] * 14)
+    found = sweep(
+        rows,
+        environments=["a"] * 7 + ["b"] * 8,
+        outcomes=["x0", "x5"],
+        perturbed=["x5"] + [None] * 14,
+    )
     assert found["feature"].notna().all()
 
 
@@ -137,7 +170,9 @@ def test_random_deviations_are_for_who_asks() -> None:
     asked, usual = (sweep(rows, each, environments="site") for each in (model, by_default))
     alone = model.fit(Moments.from_data(MultiEnvironmentData.from_table(rows, "c", "site")))
     own = asked[asked["outcome"] == "c"].set_index("feature")["inclusion"]
-    np.testing.assert_allclose(own[list(alone.feature_names_in_)], alone.inclusion_probabilities_, atol=1e-9)
+    np.testing.assert_allclose(
+        own[list(alone.feature_names_in_)], alone.inclusion_probabilities_, atol=1e-9
+    )
     free = usual[usual["outcome"] == "c"].set_index("feature")["inclusion"]
     assert not np.allclose(own[free.index], free)
 
@@ -165,7 +200,12 @@ def test_an_engine_that_fails_is_a_verdict_but_want_of_memory_is_none() -> None:
         def run(self, target: Any, options: Any) -> Any:
             raise self.error
 
-    found = sweep(table(), BIP(engine=Broken(ZeroDivisionError("by\nzero"))), outcomes=["a"], environments="site")
+    found = sweep(
+        table(),
+        BIP(engine=Broken(ZeroDivisionError("by\nzero"))),
+        outcomes=["a"],
+        environments="site",
+    )
     assert found["verdict"].tolist() == ["by zero"]
     with pytest.raises(MemoryError):
         sweep(table(), BIP(engine=Broken(MemoryError())), outcomes=["a"], environments="site")
@@ -182,13 +222,20 @@ def test_levels_and_groups_are_features_and_no_outcomes() -> None:
     one = sweep(rows, direct, outcomes=["a"], environments="site")
     direct.fit(rows[["b", "c", "d", "e", "ward"]], rows["a"], environments=rows["site"])
     one = one[one["outcome"] == "a"].set_index("feature")["inclusion"]
-    np.testing.assert_allclose(one[["b", "ward", "both"]], direct.inclusion_probabilities_[[0, 4, 2]], atol=1e-9)
+    np.testing.assert_allclose(
+        one[["b", "ward", "both"]], direct.inclusion_probabilities_[[0, 4, 2]], atol=1e-9
+    )
     for name in ("ward", "both"):
         with pytest.raises(DataError, match=f"'{name}'"):
             sweep(rows, model, outcomes=[name], environments="site")
     with pytest.raises(DataError, match="no column can be the outcome: 'ward'"):
         sweep(rows[["ward", "site"]], environments="site")
-    curved = sweep(rows, BIP(columns=Columns(groups=[spline("e", knots=3)])), outcomes=["a"], environments="site")
+    curved = sweep(
+        rows,
+        BIP(columns=Columns(groups=[spline("e", knots=3)])),
+        outcomes=["a"],
+        environments="site",
+    )
     assert "e" in set(curved["feature"])
 
 
@@ -237,7 +284,9 @@ def test_complaints(settings: dict[str, Any], kind: type[Exception], message: st
         sweep(table(), **{"environments": "site", **settings})
 
 
-@pytest.mark.parametrize("named", [{"environments": "site"}, {"perturbed": ["a"] * 120}, {"missing": "drop"}])
+@pytest.mark.parametrize(
+    "named", [{"environments": "site"}, {"perturbed": ["a"] * 120}, {"missing": "drop"}]
+)
 def test_moments_are_of_rows_that_were_read(named: dict[str, Any]) -> None:
     moments = Moments.from_data(MultiEnvironmentData.from_table(table(), "a", "site"))
     with pytest.raises(SettingError, match=f"Leave {next(iter(named))}= out"):
@@ -245,7 +294,8 @@ def test_moments_are_of_rows_that_were_read(named: dict[str, Any]) -> None:
 
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Moments of three groups of five columns take 600 bytes; an outcome that does without rows takes them again."""
+    """Moments of three groups of five columns take 600 bytes; an outcome that does without rows
+    takes them again."""
     moments = Moments.from_data(MultiEnvironmentData.from_table(table(), "a", "site"))
     assert moments.scatter.nbytes == 600
     perturbed = read_sweep_data(table(), "site", ["a", *[None] * 119])
@@ -322,7 +372,15 @@ def test_labels_and_constants_are_part_of_the_data() -> None:
         three, four = (read_sweep_data(rows.assign(k=k), "site").identity for k in (3.0, 4.0))
     plain = read_sweep_data(rows, "site").identity
     assert plain == read_sweep_data(rows.copy(), "site").identity
-    assert len({each["data"] for each in (plain, read_sweep_data(swapped, "site").identity, three, four)}) == 4
+    assert (
+        len(
+            {
+                each["data"]
+                for each in (plain, read_sweep_data(swapped, "site").identity, three, four)
+            }
+        )
+        == 4
+    )
 
 
 def test_engines_by_name_on_a_device() -> None:

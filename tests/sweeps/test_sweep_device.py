@@ -23,20 +23,27 @@ MODEL = BIP(prior=UniformPrior(4), engine=ENGINE, select="threshold")
 
 
 def table(n: int = 90, seed: int = 0) -> pd.DataFrame:
-    """20 columns in two environments; c follows a and b, and single rows of the second perturb c and d."""
+    """20 columns in two environments; c follows a and b, and single rows of the second perturb c
+    and d."""
     rng = np.random.default_rng(seed)
     site = np.repeat(["one", "two"], n)
     frame = pd.DataFrame(rng.normal(size=(2 * n, 20)), columns=list("abcdefghijklmnopqrst"))
     frame["a"] += 3.0 * (site == "two") * rng.normal(size=2 * n)
     frame["c"] = 2.0 * frame["a"] - 1.5 * frame["b"] + 0.4 * rng.normal(size=2 * n)
     hit = np.full(2 * n, None, dtype=object)
-    hit[n + 3], hit[n + 4] = "c", "d"
+    hit[n + 3] = "c"
+    hit[n + 4] = "d"
     frame.loc[n + 3, "c"] = 25.0
     return frame.assign(site=site, hit=hit)
 
 
 def swept(model: BIP = MODEL, frame: pd.DataFrame | None = None, **settings) -> pd.DataFrame:
-    arguments = {"environments": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
+    arguments = {
+        "environments": "site",
+        "perturbed": "hit",
+        "outcomes": ["a", "c", "d"],
+        "device": WHERE,
+    } | settings
     return sweep(table() if frame is None else frame, model, progress=False, **arguments)
 
 
@@ -47,12 +54,18 @@ def test_what_perturbs_an_outcome_is_not_used_for_it() -> None:
     assert "a" in set(chosen.feature)
     spoiled = swept(top=None, perturbed=None, exclude=["hit"])
     other = spoiled[spoiled.outcome == "c"].set_index("feature").inclusion
-    assert not np.allclose(other, found[found.outcome == "c"].set_index("feature").inclusion[other.index], atol=0.02)
+    assert not np.allclose(
+        other, found[found.outcome == "c"].set_index("feature").inclusion[other.index], atol=0.02
+    )
     unperturbed = spoiled[spoiled.outcome == "a"].inclusion.to_numpy()
-    np.testing.assert_allclose(found[found.outcome == "a"].inclusion.to_numpy(), unperturbed, atol=1e-8)
+    np.testing.assert_allclose(
+        found[found.outcome == "a"].inclusion.to_numpy(), unperturbed, atol=1e-8
+    )
 
 
-def test_rules_that_take_the_posterior_as_it_is_start_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_take_the_posterior_as_it_is_start_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def searched(*arguments, **settings):
         raise AssertionError("nobody asked for compatible subsets")
 
@@ -64,7 +77,8 @@ def test_rules_that_take_the_posterior_as_it_is_start_no_search(monkeypatch: pyt
 
 def test_outcomes_that_ascend_together_share_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on for 30 s in the ascent of three outcomes, and never otherwise."""
-    now, climb = [0.0], variational_device.climb_together
+    now = [0.0]
+    climb = variational_device.climb_together
 
     def slow(*arguments: object) -> object:
         now[0] += 30.0
@@ -86,22 +100,33 @@ def test_the_ascent_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep_module, "ProgressBar", Bar)
     swept()
-    assert said[:3] == [(0, "gradient ascent 33%"), (0, "gradient ascent 67%"), (0, "gradient ascent 100%")]
+    assert said[:3] == [
+        (0, "gradient ascent 33%"),
+        (0, "gradient ascent 67%"),
+        (0, "gradient ascent 100%"),
+    ]
     assert [steps for steps, _ in said[3:]] == [1, 1, 1]
 
 
 def test_a_rule_that_goes_by_prediction_searches_on_a_device_too() -> None:
     found = swept(BIP(prior=UniformPrior(4), engine=ENGINE), outcomes=["c"])
     assert {"a", "b"} <= set(found[found.selected].feature)
-    noise = table().assign(e=lambda frame: np.where(frame.site == "two", 5.0, 0.0) * frame.i + frame.e)
-    said = swept(BIP(prior=UniformPrior(1), engine=ENGINE), frame=noise, outcomes=["e"]).notes.iloc[0]
+    noise = table().assign(
+        e=lambda frame: np.where(frame.site == "two", 5.0, 0.0) * frame.i + frame.e
+    )
+    said = swept(BIP(prior=UniformPrior(1), engine=ENGINE), frame=noise, outcomes=["e"]).notes.iloc[
+        0
+    ]
     assert "No subset is compatible" in said
 
 
 def test_other_outcomes_and_threads_do_not_matter() -> None:
-    one, two = swept(), swept(outcomes=["c"], n_jobs=2)
+    one = swept()
+    two = swept(outcomes=["c"], n_jobs=2)
     own = one[one.outcome == "c"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(own.drop(columns="seconds"), two.drop(columns="seconds"), atol=1e-8)
+    pd.testing.assert_frame_equal(
+        own.drop(columns="seconds"), two.drop(columns="seconds"), atol=1e-8
+    )
 
 
 def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> None:

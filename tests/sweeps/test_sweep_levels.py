@@ -1,4 +1,5 @@
-"""Sweeps over outcomes whose baselines differ between environments: verdicts, levels, and what is shared."""
+"""Sweeps over outcomes whose baselines differ between environments: verdicts, levels, and what is
+shared."""
 
 from __future__ import annotations
 
@@ -43,9 +44,13 @@ def test_outcomes_have_the_level_of_a_fit_by_hand() -> None:
         assert of(found, outcome, "level") == decision.level
         assert set(one["feature"][one["selected"]]) == set(decision.selected)
         figures = one.iloc[0][["p_invariant", "r2"]].astype(float)
-        np.testing.assert_allclose(figures, [decision.evidence.p_invariant, decision.evidence.r2], atol=1e-9)
+        np.testing.assert_allclose(
+            figures, [decision.evidence.p_invariant, decision.evidence.r2], atol=1e-9
+        )
         expected = decision.posterior.inclusion_probabilities
-        np.testing.assert_allclose(one.set_index("feature")["inclusion"], expected[one["feature"]], atol=1e-9)
+        np.testing.assert_allclose(
+            one.set_index("feature")["inclusion"], expected[one["feature"]], atol=1e-9
+        )
     assert of(found, "y", "level") == "effects"
     assert of(found, "y", "verdict") == "effects invariant"
     assert of(found, "z", "level") == "full"
@@ -61,7 +66,9 @@ def test_outcomes_have_the_level_of_a_fit_by_hand() -> None:
         ({"select": "mode"}, "none", "not invariant"),
     ],
 )
-def test_baselines_are_as_the_model_says(settings: dict[str, Any], level: str, verdict: str) -> None:
+def test_baselines_are_as_the_model_says(
+    settings: dict[str, Any], level: str, verdict: str
+) -> None:
     found = sweep(table(), BIP(prior=PRIOR, **settings), environments="site", outcomes=["y"])
     assert (of(found, "y", "level"), of(found, "y", "verdict")) == (level, verdict)
     assert "by construction" not in of(found, "y", "notes")
@@ -87,8 +94,13 @@ def test_levels_are_counted_and_kept(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_processes_and_outcomes_share_moments_within_environments() -> None:
     data = read_sweep_data(table(), "site")
-    one, two = (run_sweep(data, None, ["y", "z", "x0"], None, None, n, None, 0, False).results for n in (1, 2))
-    pd.testing.assert_frame_equal(one.drop(columns="seconds"), two.drop(columns="seconds"), check_exact=True)
+    one, two = (
+        run_sweep(data, None, ["y", "z", "x0"], None, None, n, None, 0, False).results
+        for n in (1, 2)
+    )
+    pd.testing.assert_frame_equal(
+        one.drop(columns="seconds"), two.drop(columns="seconds"), check_exact=True
+    )
 
 
 def test_other_outcomes_share_what_is_within_environments() -> None:
@@ -132,9 +144,13 @@ def test_memory_of_free_baselines_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
 def test_an_edge_is_tested_with_shared_baselines() -> None:
     """The empty set is invariant where baselines are free: p-values there would find no edge."""
     shared, found = (
-        sweep(table(), BIP(prior=PRIOR, baseline=baseline), environments="site", outcomes=["y", "z"])
+        sweep(
+            table(), BIP(prior=PRIOR, baseline=baseline), environments="site", outcomes=["y", "z"]
+        )
         for baseline in ("shared", "auto")
     )
-    np.testing.assert_array_equal(*(each.sort_values(["outcome", "feature"])["p_edge"] for each in (shared, found)))
+    np.testing.assert_array_equal(
+        *(each.sort_values(["outcome", "feature"])["p_edge"] for each in (shared, found))
+    )
     assert found.loc[found["outcome"] == "y", "p_edge"].isna().all()
     assert found.loc[found["outcome"] == "z", "p_edge"].notna().all()

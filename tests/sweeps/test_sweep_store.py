@@ -1,4 +1,5 @@
-"""The folder of a sweep: what is finished survives anything, is not done again, is never mixed with other results."""
+"""The folder of a sweep: what is finished survives anything, is not done again, is never mixed with
+other results."""
 
 from __future__ import annotations
 
@@ -109,7 +110,9 @@ def _killed(start: Callable[[], object], after: float) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-def test_killed_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes, kills: int) -> None:
+def test_killed_at_random_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes, kills: int
+) -> None:
     """Files are written all the time; whatever moment is hit, the end is the same."""
 
     def slow(task: Sweep, outcome: str) -> Rows:
@@ -136,7 +139,9 @@ def test_a_damaged_file_is_named(
     run(tmp_path)
     victim = parts_of(tmp_path)[1]
     bytes_of = victim.read_bytes()
-    victim.write_bytes({"changed": bytes_of[:100] + bytes(100) + bytes_of[200:], "empty": b""}[damage])
+    victim.write_bytes(
+        {"changed": bytes_of[:100] + bytes(100) + bytes_of[200:], "empty": b""}[damage]
+    )
     for ask in (run, read_sweep):
         with pytest.raises(FileError, match="part-000002"):
             ask(tmp_path)
@@ -146,7 +151,9 @@ def test_a_damaged_file_is_named(
     assert len(counted) == 4
 
 
-def test_what_a_killed_process_left_behind_is_cleared_and_stray_files_are_not(tmp_path: Path, whole: bytes) -> None:
+def test_what_a_killed_process_left_behind_is_cleared_and_stray_files_are_not(
+    tmp_path: Path, whole: bytes
+) -> None:
     run(tmp_path, outcomes=["x00"])
     (tmp_path / ".0123456789ab.parquet").write_bytes(b"half")
     (tmp_path / "part-copy.parquet").write_bytes((tmp_path / "part-000001.parquet").read_bytes())
@@ -160,15 +167,26 @@ def test_what_a_killed_process_left_behind_is_cleared_and_stray_files_are_not(tm
     [
         ({"top": 4}, "top: 3 there, 4 now"),
         ({"random_state": 1}, "seed: 0 there, 1 now"),
-        ({"model": BIP(prior=BetaBinomialPrior(max_size=1), engine="exact")}, r"prior: .*max_size=2\) there"),
-        ({"model": BIP(prior=SMALL.prior, engine="exact", select="mode")}, "select: 'predictive' there, 'mode' now"),
-        ({"model": BIP(prior=SMALL.prior, engine="exact", tolerance=Tolerance.strict())}, "tolerance: None there"),
+        (
+            {"model": BIP(prior=BetaBinomialPrior(max_size=1), engine="exact")},
+            r"prior: .*max_size=2\) there",
+        ),
+        (
+            {"model": BIP(prior=SMALL.prior, engine="exact", select="mode")},
+            "select: 'predictive' there, 'mode' now",
+        ),
+        (
+            {"model": BIP(prior=SMALL.prior, engine="exact", tolerance=Tolerance.strict())},
+            "tolerance: None there",
+        ),
         ({"table": table(1)}, "data: [0-9a-f]{32} there, [0-9a-f]{32} now"),
         ({"perturbed": ["x04"] + [None] * 59}, "perturbed: "),
         ({"table": table()[1:]}, "rows: 60 there, 59 now"),
     ],
 )
-def test_other_settings_or_data_are_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+def test_other_settings_or_data_are_refused(
+    tmp_path: Path, changes: dict[str, Any], named: str
+) -> None:
     run(tmp_path, outcomes=["x00"])
     before = sorted(path.name for path in tmp_path.iterdir())
     if "perturbed" in changes:
@@ -182,7 +200,9 @@ def test_other_settings_or_data_are_refused(tmp_path: Path, changes: dict[str, A
 def test_results_without_a_manifest_are_not_continued(tmp_path: Path, manifest: str | None) -> None:
     (tmp_path / MANIFEST).write_text(manifest or "")
     run(tmp_path, outcomes=["x00"])
-    (tmp_path / MANIFEST).unlink() if manifest is None else (tmp_path / MANIFEST).write_text(manifest)
+    (tmp_path / MANIFEST).unlink() if manifest is None else (tmp_path / MANIFEST).write_text(
+        manifest
+    )
     with pytest.raises(EngineError, match=r"manifest\.json is missing or damaged"):
         run(tmp_path)
     if manifest is None:
@@ -192,8 +212,15 @@ def test_results_without_a_manifest_are_not_continued(tmp_path: Path, manifest: 
 
 def test_settings_that_change_no_result_may_change(tmp_path: Path, counted: list[str]) -> None:
     run(tmp_path, outcomes=["x00"], top=np.int64(3))
-    other = {"n_jobs": 2, "random_state": 5, "progress": False, "columns": Columns(environment="site")}
-    run(tmp_path, outcomes=["x00"], model=clone(SMALL).set_params(**other), random_state=np.int32(0))
+    other = {
+        "n_jobs": 2,
+        "random_state": 5,
+        "progress": False,
+        "columns": Columns(environment="site"),
+    }
+    run(
+        tmp_path, outcomes=["x00"], model=clone(SMALL).set_params(**other), random_state=np.int32(0)
+    )
     assert counted == ["x00"]
 
 
@@ -201,7 +228,10 @@ def test_folders_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot write into"):
         run(tmp_path / "file" / "sweep")
-    with Store(tmp_path, {}).open(), pytest.raises(EngineError, match="another process is writing into"):
+    with (
+        Store(tmp_path, {}).open(),
+        pytest.raises(EngineError, match="another process is writing into"),
+    ):
         run(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(FileError, match=r"pip install 'invariant-prediction\[parquet\]'"):
@@ -213,11 +243,16 @@ def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
     rows = table().assign(flat=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        kept = [run(tmp_path / name, table=rows, outcomes=["x00", "flat"][-n:]) for n, name in ((1, "one"), (2, "two"))]
+        kept = [
+            run(tmp_path / name, table=rows, outcomes=["x00", "flat"][-n:])
+            for n, name in ((1, "one"), (2, "two"))
+        ]
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         found = [sweep(rows, **SETTINGS, outcomes=["x00", "flat"][-n:]) for n in (1, 2)]
     for one, other in zip(kept, found, strict=True):
-        pd.testing.assert_frame_equal(*(each.drop(columns="seconds") for each in (one, other)), check_exact=True)
+        pd.testing.assert_frame_equal(
+            *(each.drop(columns="seconds") for each in (one, other)), check_exact=True
+        )
         assert [*other.columns] == list(COLUMNS)
         assert other["outcome"].is_monotonic_increasing
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
@@ -225,12 +260,14 @@ def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.integration
 def test_pyarrow_is_not_needed() -> None:
-    """In a process of its own: pandas takes pyarrow for its strings wherever it has been imported."""
+    """In a process of its own: pandas takes pyarrow for its strings wherever it has been
+    imported."""
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from invariance import sweep\n"
         "from invariance.datasets import make_example\n"
-        "found = sweep(make_example().to_frame(), outcomes=['blood_pressure'], environments='hospital')\n"
+        "found = sweep(make_example().to_frame(), outcomes=['blood_pressure'], "
+        "environments='hospital')\n"
         "print(sorted(found.feature[found.selected]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)

@@ -23,7 +23,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write {target.name!r} into")
+        raise FileNotFoundError(
+            f"there is no folder {str(target.parent)!r} to write {target.name!r} into"
+        )
     temporary = target.with_name(f".{secrets.token_hex(6)}{target.suffix}")
     try:
         yield temporary
@@ -41,7 +43,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise FileError when `path` can clearly not be written. Folders that do not exist yet are fine."""
+    """Raise FileError when `path` can clearly not be written. Folders that do not exist yet are
+    fine."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise FileError(f"cannot write {str(path)!r}: it is a folder, name a file in it")
@@ -59,12 +62,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Create the folder and keep other processes out of it while the block runs; EngineError where one is in."""
+    """Create the folder and keep other processes out of it while the block runs; EngineError where
+    one is in."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as problem:
-        raise FileError(f"cannot write into {str(folder)!r}: {problem.strerror or problem}") from problem
+        raise FileError(
+            f"cannot write into {str(folder)!r}: {problem.strerror or problem}"
+        ) from problem
     with lock:
         # The system drops the lock when the process ends; Windows and some file systems have none.
         with suppress(ImportError, OSError):
@@ -79,7 +85,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def check_identity(path: Path, identity: Mapping[str, Any], made: bool) -> None:
-    """Write down in a folder without results what they will depend on; raise where it holds those of something else.
+    """Write down in a folder without results what they will depend on; raise where it holds those
+    of something else.
     path : the file that says so; made : whether there are results already"""
     now = json.loads(json.dumps(identity))
     if not made:
@@ -89,8 +96,12 @@ def check_identity(path: Path, identity: Mapping[str, Any], made: bool) -> None:
     try:
         there = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        raise EngineError(f"{holds}: its {path.name} is missing or damaged. Name another folder.") from None
+        raise EngineError(
+            f"{holds}: its {path.name} is missing or damaged. Name another folder."
+        ) from None
     differing = [name for name in {**there, **now} if there.get(name) != now.get(name)]
     if differing:
-        told = "; ".join(f"{name}: {there.get(name)} there, {now.get(name)} now" for name in differing)
+        told = "; ".join(
+            f"{name}: {there.get(name)} there, {now.get(name)} now" for name in differing
+        )
         raise EngineError(f"{holds} ({told}). Name another folder, or delete this one.")

@@ -21,7 +21,13 @@ from .files import write_text
 T = TypeVar("T")
 _NOT_FINITE = ("-inf", "inf", "nan")
 _hints = cache(get_type_hints)
-_IN_WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer", bool: "true or false"}
+_IN_WORDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "an integer",
+    bool: "true or false",
+}
 
 
 def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
@@ -69,14 +75,16 @@ def written(content: Any, path: str | Path | None = None) -> str:
 
 
 def from_json(kind: type[T], data: Any, place: str = "") -> T:
-    """What `to_json` wrote of a type, of a dataclass by its annotations; ValueError names the place that does not fit.
-    Annotations must resolve at run time: import their names outside of `if TYPE_CHECKING`."""
+    """What `to_json` wrote of a type, of a dataclass by its annotations; ValueError names the place
+    that does not fit. Annotations must resolve at run time: import their names outside of `if
+    TYPE_CHECKING`."""
     result: T = _read(kind, data, place or kind.__name__)
     return result
 
 
 def _read(kind: Any, data: Any, place: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     if kind in (Any, Hashable):
         return data
     if hasattr(kind, "of_json_name"):
@@ -102,24 +110,42 @@ def _read(kind: Any, data: Any, place: str) -> Any:
                 return _read(option, data, place)
         return _read(others[-1], data, place)
     if origin is np.ndarray:
-        return data if isinstance(data, np.ndarray) else _array(np.dtype(get_args(arguments[1])[0]), data, place)
+        return (
+            data
+            if isinstance(data, np.ndarray)
+            else _array(np.dtype(get_args(arguments[1])[0]), data, place)
+        )
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: _read(arguments[1], item, f"{place}[{key!r}]") for key, item in _a(dict, data, place).items()}
+        return {
+            key: _read(arguments[1], item, f"{place}[{key!r}]")
+            for key, item in _a(dict, data, place).items()
+        }
     if isinstance(origin, type):  # tuple, list, frozenset, Sequence
         items = _a(list, data, place)
-        kinds = arguments if origin is tuple and arguments[-1] is not Ellipsis else arguments[:1] * len(items)
+        kinds = (
+            arguments
+            if origin is tuple and arguments[-1] is not Ellipsis
+            else arguments[:1] * len(items)
+        )
         if len(kinds) != len(items):
             _refuse(data, f"a list of {len(kinds)}", place)
-        read = [_read(each, item, f"{place}[{i}]") for i, (each, item) in enumerate(zip(kinds, items, strict=True))]
+        read = [
+            _read(each, item, f"{place}[{i}]")
+            for i, (each, item) in enumerate(zip(kinds, items, strict=True))
+        ]
         return origin(read) if origin in (list, frozenset) else tuple(read)
     return _dataclass(kind, data, place) if is_dataclass(kind) else _a(kind, data, place)
 
 
 def _dataclass(kind: Any, data: Any, place: str) -> Any:
-    content, hints, given = _a(dict, data, place), _hints(kind), {}
+    content = _a(dict, data, place)
+    hints = _hints(kind)
+    given = {}
     for field in fields(kind):
         if field.name in content:
-            given[field.name] = _read(hints[field.name], content[field.name], f"{place}.{field.name}")
+            given[field.name] = _read(
+                hints[field.name], content[field.name], f"{place}.{field.name}"
+            )
         elif field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"{place} has no {field.name!r}")
     return kind(**given)

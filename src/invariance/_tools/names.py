@@ -1,4 +1,5 @@
-"""Names that settings take, as types: where types are checked, a typo in one is an error. Loads nothing."""
+"""Names that settings take, as types: where types are checked, a typo in one is an error. Loads
+nothing."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ def n_workers(n_jobs: int | None) -> int:
     from joblib import effective_n_jobs
 
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise SettingError(f"n_jobs={n_jobs!r} is no number of workers: use one from 1 on, -1 for all cores, or None.")
+        raise SettingError(
+            f"n_jobs={n_jobs!r} is no number of workers: use one from 1 on, -1 for all cores, or "
+            "None."
+        )
     return int(effective_n_jobs(n_jobs))
 
 
@@ -48,8 +51,8 @@ _mine = local()  # workers: how many threads one of ours may start
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None, ahead: int = 4
 ) -> Iterator[Result]:
-    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has not begun. Inside
-    one of these threads others share its part of the processors."""
+    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has
+    not begun. Inside one of these threads others share its part of the processors."""
     workers = min(n_workers(n_jobs), getattr(_mine, "workers", sys.maxsize))
     each = max(1, workers // max(1, length_hint(items, workers)))
     with one_thread():
@@ -100,8 +103,9 @@ def _hold() -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, which the last digits depend on, while anybody is inside: its idle threads take
-    processors from ours. Who leaves last lets go, since the limits are those of the process."""
+    """Hold BLAS to one thread, which the last digits depend on, while anybody is inside: its idle
+    threads take processors from ours. Who leaves last lets go, since the limits are those of the
+    process."""
     _hold()
     try:
         yield
@@ -115,7 +119,8 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def hold_one_thread() -> None:
-    """For processes that do nothing else: BLAS stays at one thread, whatever other tasks end in the meantime."""
+    """For processes that do nothing else: BLAS stays at one thread, whatever other tasks end in the
+    meantime."""
     _hold()
 
 
@@ -129,9 +134,11 @@ def run_tasks(
     kept: str = "What is finished is kept",
 ) -> tuple[str, Generator[Result, None, None]]:
     """Who does the work, in words, and `function(shared, task)` of all tasks in any order.
-    function : of a module, and of its arguments only: a task whose worker died is done again elsewhere
+    function : of a module, and of its arguments only: a task whose worker died is done again
+        elsewhere
     shared : processes map its large arrays, and a cluster is sent it once
-    jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead
+    jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the
+        work instead
     kept : what errors say of a run that is broken off"""
     if dask is not None:
         return "a Dask cluster", _on_cluster(function, tasks, shared, dask, kept)
@@ -155,10 +162,15 @@ def _on_processes(
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay writable, because
-    # kernels would be compiled again for arrays that are not.
+    # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay
+    # writable, because kernels would be compiled again for arrays that are not.
     pool = Parallel(
-        processes, "loky", return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs", mmap_mode="c"
+        processes,
+        "loky",
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch="2*n_jobs",
+        mmap_mode="c",
     )
     try:
         yield from pool(delayed(on_worker)(function, shared, task, __version__) for task in tasks)
@@ -182,8 +194,11 @@ def _on_cluster(
             return client.submit(on_worker, function, sent, task, __version__, pure=False)
 
         # Few tasks at a time: the cluster may be shared.
-        waiting, at_once = iter(tasks), 4 * max(sum(client.nthreads().values()), 2)
-        running = as_completed([submit(task) for task in islice(waiting, at_once)], loop=client.loop)
+        waiting = iter(tasks)
+        at_once = 4 * max(sum(client.nthreads().values()), 2)
+        running = as_completed(
+            [submit(task) for task in islice(waiting, at_once)], loop=client.loop
+        )
         for future in running:
             result = future.result()
             for task in islice(waiting, 1):
@@ -193,30 +208,42 @@ def _on_cluster(
 
 @contextmanager
 def dask_client(dask: Any, then: str) -> Iterator[Any]:
-    """The client that is given, or one of the scheduler at an address, when it has a worker of this version.
+    """The client that is given, or one of the scheduler at an address, when it has a worker of this
+    version.
     then : sentence that ends the error when the work is broken off"""
     try:
         from distributed import CancelledError, Client, KilledWorker
         from distributed.comm import CommClosedError
     except ImportError:
-        raise EngineError("a Dask cluster needs Dask: pip install 'invariant-prediction[dask]'.") from None
+        raise EngineError(
+            "a Dask cluster needs Dask: pip install 'invariant-prediction[dask]'."
+        ) from None
     if not isinstance(dask, str | Client):
-        raise EngineError(f"dask={dask!r} is no Client, and no address: give one, or the address of a scheduler.")
+        raise EngineError(
+            f"dask={dask!r} is no Client, and no address: give one, or the address of a scheduler."
+        )
     with ExitStack() as opened:
         if isinstance(dask, str):
             _greet(dask)
-            dask = opened.enter_context(Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False))
+            dask = opened.enter_context(
+                Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False)
+            )
         try:
             _await_workers(dask)
             yield dask
         except KilledWorker as killed:
-            raise EngineError(f"the Dask workers died again and again, perhaps for want of memory. {then}") from killed
+            raise EngineError(
+                f"the Dask workers died again and again, perhaps for want of memory. {then}"
+            ) from killed
         except (CancelledError, CommClosedError) as lost:
-            raise EngineError(f"the Dask scheduler, or all its workers, were lost. {then}") from lost
+            raise EngineError(
+                f"the Dask scheduler, or all its workers, were lost. {then}"
+            ) from lost
 
 
 def _greet(address: str) -> None:
-    """Raise unless a scheduler answers soon: a Client would wait for ever where the other side keeps silent."""
+    """Raise unless a scheduler answers soon: a Client would wait for ever where the other side
+    keeps silent."""
     import asyncio
 
     from distributed import Security
@@ -224,7 +251,9 @@ def _greet(address: str) -> None:
 
     async def greet() -> None:
         options = Security().get_connection_args("client")
-        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
+        comm = await asyncio.wait_for(
+            connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS
+        )
         await comm.close()
 
     with ThreadPoolExecutor(1) as thread:  # in a notebook this thread already has an event loop
@@ -238,12 +267,20 @@ def _greet(address: str) -> None:
 
 def _await_workers(client: Any) -> None:
     """Wait for a worker; raise where one of them has another version of this package.
-    The question is put without this package: where it is missing, Dask lets workers die of it one after the other."""
+    The question is put without this package: where it is missing, Dask lets workers die of it one
+    after the other."""
     if not client.nthreads():
-        told = f"no worker at present: waiting. Start one with `dask worker {client.scheduler.address}`."
+        told = (
+            "no worker at present: waiting. Start one with `dask worker "
+            f"{client.scheduler.address}`."
+        )
         warnings.warn(f"the Dask cluster has {told}", InvarianceWarning, stacklevel=2)
-    client.submit(os.getpid, pure=False).result()  # some clusters have no worker before they have a task
-    for name, there in client.run(pkgutil.resolve_name, "invariance._version:__version__", on_error="return").items():
+    client.submit(
+        os.getpid, pure=False
+    ).result()  # some clusters have no worker before they have a task
+    for name, there in client.run(
+        pkgutil.resolve_name, "invariance._version:__version__", on_error="return"
+    ).items():
         if not isinstance(there, OSError):  # of a worker that has just died
             check_version(f"the Dask worker {name}", there, __version__)
 
@@ -257,7 +294,9 @@ def on_worker(function: _Function, shared: Any, task: Any, version: str) -> Any:
 def check_version(place: str, there: str | Exception, here: str) -> None:
     if there != here:
         found = f"invariance {there}" if isinstance(there, str) else f"no invariance ({there})"
-        raise EngineError(f"{place} has {found}, and version {here} gives out the work: install the same there.")
+        raise EngineError(
+            f"{place} has {found}, and version {here} gives out the work: install the same there."
+        )
 
 
 _LINUX = Path("/proc/meminfo")
@@ -265,8 +304,8 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def free_bytes() -> int | None:
-    """Memory that can be had now, cached files counted as free; None where the system does not tell.
-    The limit of a container or job (cgroup version 2) counts too."""
+    """Memory that can be had now, cached files counted as free; None where the system does not
+    tell. The limit of a container or job (cgroup version 2) counts too."""
     free = []
     with suppress(OSError, ValueError):
         free.append(1024 * _number("MemAvailable:", _LINUX))

@@ -1,4 +1,5 @@
-"""Where pictures are drawn: on axes that are given, on a new figure of pyplot, or, for files, on one without pyplot."""
+"""Where pictures are drawn: on axes that are given, on a new figure of pyplot, or, for files, on
+one without pyplot."""
 
 from __future__ import annotations
 
@@ -19,17 +20,22 @@ Size = tuple[float, float]
 
 
 def axes_for(ax: Axes | None, size: Size) -> Axes:
-    """The axes that are given or else those of a new figure of pyplot, which a notebook shows by itself."""
+    """The axes that are given or else those of a new figure of pyplot, which a notebook shows by
+    itself."""
     return _shown_figure(size).add_subplot() if ax is None else _checked(ax)
 
 
 def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
-    """What to divide into panels: the place of the axes that are given, which go, or else a new figure of pyplot."""
+    """What to divide into panels: the place of the axes that are given, which go, or else a new
+    figure of pyplot."""
     if ax is None:
         return _shown_figure(size)
-    figure, place = _checked(ax).figure, ax.get_subplotspec()
+    figure = _checked(ax).figure
+    place = ax.get_subplotspec()
     if place is None:
-        raise SettingError("panels take the place of axes in a grid: make them by subplots() or add_subplot().")
+        raise SettingError(
+            "panels take the place of axes in a grid: make them by subplots() or add_subplot()."
+        )
     ax.remove()
     return figure.add_subfigure(place)
 
@@ -38,7 +44,9 @@ def _checked(ax: Axes) -> Axes:
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
-        raise WrongTypeError(f"ax is one Axes of matplotlib, not {type(ax).__name__}: use figure.add_subplot().")
+        raise WrongTypeError(
+            f"ax is one Axes of matplotlib, not {type(ax).__name__}: use figure.add_subplot()."
+        )
     return ax
 
 
@@ -62,8 +70,8 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -> Path:
-    """Write what `draw` puts on axes to a file whose ending gives the format (png when there is none); returns the path
-    that was written."""
+    """Write what `draw` puts on axes to a file whose ending gives the format (png when there is
+    none); returns the path that was written."""
     figure = new_figure(*size)
     draw(figure.add_subplot())
     path = Path(path)
@@ -71,7 +79,9 @@ def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -
         path = path.with_suffix(".png")
     kinds = figure.canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in kinds:
-        raise SettingError(f"cannot write a picture as {path.suffix!r}; use one of {', '.join(sorted(kinds))}")
+        raise SettingError(
+            f"cannot write a picture as {path.suffix!r}; use one of {', '.join(sorted(kinds))}"
+        )
     if not path.parent.is_dir():
         raise FileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
     with missing_glyphs_allowed():
@@ -81,9 +91,12 @@ def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -
 
 @contextmanager
 def missing_glyphs_allowed() -> Iterator[None]:
-    """Inside the block: names may have characters for which no font is there, which are drawn as boxes."""
+    """Inside the block: names may have characters for which no font is there, which are drawn as
+    boxes."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from|Matplotlib currently does not support", UserWarning)
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing from|Matplotlib currently does not support", UserWarning
+        )
         yield
 
 
@@ -94,17 +107,32 @@ def plain_ticks(ax: Axes) -> None:
         tick.label2.set_parse_math(False)
 
 
-BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
-YELLOW, BLUE, VERMILION, PURPLE = "#c9b300", "#0072b2", "#d55e00", "#cc79a7"
+BLACK = "#000000"
+ORANGE = "#e69f00"
+SKY = "#56b4e9"
+GREEN = "#009e73"
+YELLOW = "#c9b300"
+BLUE = "#0072b2"
+VERMILION = "#d55e00"
+PURPLE = "#cc79a7"
 
-PLAIN, CHOSEN, WARN = BLUE, ORANGE, VERMILION
-TRUE, FALSE = GREEN, "#9aa3ad"
-INK, FAINT, EMPTY = "#33404d", "#9aa3ad", "#e3e7eb"
-GUIDE, GRID, DARK_GRID = "0.35", "0.92", "0.2"
+PLAIN = BLUE
+CHOSEN = ORANGE
+WARN = VERMILION
+TRUE = GREEN
+FALSE = "#9aa3ad"
+INK = "#33404d"
+FAINT = "#9aa3ad"
+EMPTY = "#e3e7eb"
+GUIDE = "0.35"
+GRID = "0.92"
+DARK_GRID = "0.2"
 PARTS = BLUE, ORANGE, GREEN
 
 
-def tidy(ax: Axes, grid: Literal["x", "y", "both"] = "x", without: tuple[str, ...] = ("top", "right")) -> None:
+def tidy(
+    ax: Axes, grid: Literal["x", "y", "both"] = "x", without: tuple[str, ...] = ("top", "right")
+) -> None:
     """Draw a faint grid behind the data, and no frame on the sides `without`."""
     ax.grid(axis=grid, color=DARK_GRID if _is_dark(ax) else GRID)
     ax.set_axisbelow(True)
@@ -133,7 +161,9 @@ def text_width(text: str) -> float:
     from matplotlib.textpath import text_to_path
 
     with missing_glyphs_allowed():
-        width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size="medium"), ismath=False)
+        width, _, _ = text_to_path.get_text_width_height_descent(
+            text, FontProperties(size="medium"), ismath=False
+        )
     return float(width) / 72.0
 
 
@@ -160,15 +190,20 @@ def wrapped(text: str, width: float) -> str:
 def headline(figure: Figure | SubFigure, text: str) -> None:
     """Over all panels, not wider than they are."""
     width = figure.bbox.width / figure.dpi
-    figure.suptitle(wrapped(text, 0.97 * width), x=0.01, ha="left", fontsize="medium", parse_math=False)
+    figure.suptitle(
+        wrapped(text, 0.97 * width), x=0.01, ha="left", fontsize="medium", parse_math=False
+    )
 
 
 def title(ax: Axes, text: str, pad: float | None = None) -> None:
     """Over the axes, from their left; to be called when the ticks have their labels."""
-    figure, place = ax.figure, ax.get_subplotspec()
+    figure = ax.figure
+    place = ax.get_subplotspec()
     room = float(ax.get_window_extent().width / figure.dpi)  # in inches
     if place is not None and has_layout(figure):
         share = len(place.colspan) / place.get_gridspec().ncols
-        ticks = widest(tick.get_text() for tick in ax.get_yticklabels()) + 0.45  # for the label of the axis
+        ticks = (
+            widest(tick.get_text() for tick in ax.get_yticklabels()) + 0.45
+        )  # for the label of the axis
         room = max(float(figure.bbox.width / figure.dpi * share) - ticks, 1.5)
     ax.set_title(wrapped(text, room), loc="left", fontsize="medium", parse_math=False, pad=pad)

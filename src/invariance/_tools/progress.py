@@ -1,4 +1,5 @@
-"""How far a fit is: a bar that appears only when the wait is worth announcing, or calls of a function."""
+"""How far a fit is: a bar that appears only when the wait is worth announcing, or calls of a
+function."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from .text import duration
 COMPILING = "compiling, once after an installation"
 ProgressMode = bool | Literal["auto"] | Callable[[float, str], None]
 
-# Who waits where no bar is shown reads there that kernels compile, once a process, how far a stage is, and that rows
-# are read again.
+# Who waits where no bar is shown reads there that kernels compile, once a process, how far a stage
+# is, and that rows are read again.
 LOGGER = logging.getLogger("invariance")
 
 _WORTH_SHOWING = 2.0
@@ -28,19 +29,30 @@ BETWEEN_LINES = 10.0
 
 class ProgressBar:
     """Counts steps; shows a bar on standard error once two seconds have passed.
-    mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile and, every ten seconds,
-        how far it is; True everywhere, False never; a function is called with the fraction that is done and what is
-        being done, by the thread that waits for the work. What it raises stops the work.
+    mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile and,
+        every ten seconds, how far it is; True everywhere, False never; a function is called with
+        the fraction that is done and what is being done, by the thread that waits for the work.
+        What it raises stops the work.
     only_compiling : show nothing but compilations"""
 
-    def __init__(self, description: str, total: int, mode: ProgressMode = "auto", only_compiling: bool = False) -> None:
+    def __init__(
+        self,
+        description: str,
+        total: int,
+        mode: ProgressMode = "auto",
+        only_compiling: bool = False,
+    ) -> None:
         if not callable(mode) and mode not in (True, False, "auto"):
             known = "True, False, 'auto' or a function of a fraction and a message"
             raise SettingError(f"progress={mode!r} is not known: use {known}.")
         self._unseen = mode == "auto" and not sys.stderr.isatty() and _notebook() is None
-        self.description, self.total, self.done, self._detail = description, total, 0, ""
+        self.description = description
+        self.total = total
+        self.done = 0
+        self._detail = ""
         self.mode: ProgressMode = False if self._unseen else mode
-        self.only_compiling, self._compiling = only_compiling, 0
+        self.only_compiling = only_compiling
+        self._compiling = 0
         self._display: _TerminalBar | _NotebookBar | None = None
         self._due = callable(mode)
         # A function that is called may itself come here, as when it has to be compiled.
@@ -97,7 +109,9 @@ class ProgressBar:
         if innermost and time.perf_counter() - _line_from >= BETWEEN_LINES:
             _line_from = time.perf_counter()
             detail = f" ({self._detail})" if self._detail else ""
-            LOGGER.info("%s: %.0f%%%s", self.description, 100.0 * self.done / max(self.total, 1), detail)
+            LOGGER.info(
+                "%s: %.0f%%%s", self.description, 100.0 * self.done / max(self.total, 1), detail
+            )
 
     def _await_line(self) -> None:
         """Also where no step is done for long."""
@@ -122,9 +136,11 @@ class ProgressBar:
                 self._write_line()
 
     def _compiles(self, change: int) -> None:
-        """A kernel begins to compile (1) or has done so (-1); it compiles those that it calls in between."""
+        """A kernel begins to compile (1) or has done so (-1); it compiles those that it calls in
+        between."""
         with self._lock:
-            before, self._compiling = self._compiling, self._compiling + change
+            before = self._compiling
+            self._compiling = self._compiling + change
             if bool(before) != bool(self._compiling):
                 self._update(at_once=True)
 
@@ -134,7 +150,8 @@ class ProgressBar:
             self._update(at_once=True)
 
     def _update(self, at_once: bool = False) -> None:
-        """Of the innermost bar, when the wait is long; at most ten times a second unless at once."""
+        """Of the innermost bar, when the wait is long; at most ten times a second unless at
+        once."""
         now = time.perf_counter()
         waits = not at_once and now - self._latest < _BETWEEN_UPDATES
         if self.mode is False or not self._due or _open[-1:] != [self] or waits:
@@ -157,7 +174,8 @@ class ProgressBar:
             self._display = None
 
 
-# Bars of which lines are logged, the innermost last, and when the last line was written or the outermost one began.
+# Bars of which lines are logged, the innermost last, and when the last line was written or the
+# outermost one began.
 _unseen: list[ProgressBar] = []
 _line_from = 0.0
 # The innermost bar, which is last, tells of compilations.
@@ -173,12 +191,14 @@ def _log_compilation(change: int) -> None:
 
 
 def compilation_explained(mode: ProgressMode) -> ProgressBar:
-    """Inside the block: whoever waits for kernels to compile reads so, also where no other bar is open."""
+    """Inside the block: whoever waits for kernels to compile reads so, also where no other bar is
+    open."""
     return ProgressBar("preparing", 1, mode, only_compiling=True)
 
 
 def _watch_compilations(tell: Callable[[int], None]) -> AbstractContextManager[Any]:
-    """Inside the block: tell(1) when numba begins to compile a function, tell(-1) when it has finished."""
+    """Inside the block: tell(1) when numba begins to compile a function, tell(-1) when it has
+    finished."""
     from numba.core import event
 
     class Watch(event.Listener):
@@ -207,7 +227,9 @@ class _TerminalBar:
 
         console = Console(stderr=True, force_terminal=True if force else None, force_jupyter=False)
         bar = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-        self._bar = Progress("{task.description}", *bar, "{task.fields[detail]}", console=console, transient=True)
+        self._bar = Progress(
+            "{task.description}", *bar, "{task.fields[detail]}", console=console, transient=True
+        )
         self._task = self._bar.add_task(description, total=total, detail="")
         self._bar.start()
 
@@ -237,17 +259,25 @@ class _NotebookBar:
     """In the cell; emptied at the end."""
 
     def __init__(self, description: str, total: int, force: bool) -> None:
-        self._description, self._total = html.escape(description), total
+        self._description = html.escape(description)
+        self._total = total
         self._first: tuple[float, int] | None = None
 
     def update(self, done: int, detail: str) -> None:
-        now, left = time.perf_counter(), ""
+        now = time.perf_counter()
+        left = ""
         if self._first is None and done:
-            self._first = now, done  # the time before, perhaps of compiling, does not tell of the rest
+            self._first = (
+                now,
+                done,
+            )  # the time before, perhaps of compiling, does not tell of the rest
         if self._first is not None and done > self._first[1]:
             since, first = self._first
             left = f"{duration((now - since) / (done - first) * (self._total - done))} left"
-        bar = f'<progress value="{done}" max="{self._total}"></progress> {done / max(self._total, 1):.0%}'
+        bar = (
+            f'<progress value="{done}" max="{self._total}"></progress> '
+            f"{done / max(self._total, 1):.0%}"
+        )
         _show_in_cell(" ".join(filter(None, (self._description, bar, left, html.escape(detail)))))
 
     def stop(self) -> None:

@@ -1,4 +1,5 @@
-"""Interchangeable parts by name, each loaded when it is first asked for; names with settings from text."""
+"""Interchangeable parts by name, each loaded when it is first asked for; names with settings from
+text."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def load(home: str) -> Any:
 
 
 class Registry(UserDict[str, Any]):
-    """{name: class}, made from {name: "room.module:Class"}; a class is loaded when it is asked for."""
+    """{name: class}, made from {name: "room.module:Class"}; a class is loaded when it is asked
+    for."""
 
     def __getitem__(self, name: str) -> Any:
         return load(super().__getitem__(name))
@@ -32,7 +34,8 @@ class Registry(UserDict[str, Any]):
 def on_first_use(
     package: str, homes: Mapping[str, str], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package, from {name: module inside it that has it}; modules : public ones"""
+    """`__getattr__` and `__dir__` of a package, from {name: module inside it that has it}; modules
+    : public ones"""
 
     def load(name: str) -> Any:
         if name in modules:
@@ -51,7 +54,8 @@ _WORDS = {"none": None, "true": True, "false": False}
 
 def split_outside_brackets(text: str) -> list[str]:
     """The parts between commas, those inside brackets apart; empty parts are left out."""
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for character in text:
         depth += (character in "([") - (character in ")]")
         if character == "," and depth == 0:
@@ -69,7 +73,9 @@ def read_call(text: str) -> tuple[str, dict[str, Value]]:
         call = ast.parse(f"f({arguments}" if bracket else "f()", mode="eval").body
         if isinstance(call, ast.Call) and not call.args and name and not set(name) & set(" )="):
             return name, {str(keyword.arg): _value(keyword.value) for keyword in call.keywords}
-    raise SettingError(f"cannot read {text!r}: write a name, or name(key=value, ...) to change its settings.")
+    raise SettingError(
+        f"cannot read {text!r}: write a name, or name(key=value, ...) to change its settings."
+    )
 
 
 def _value(node: ast.expr) -> Value:
@@ -85,13 +91,19 @@ def _value(node: ast.expr) -> Value:
 
 
 def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, Value]) -> None:
-    """Raise where a class, or a function that makes one, has no such setting, or one of another type."""
+    """Raise where a class, or a function that makes one, has no such setting, or one of another
+    type."""
     from .json import from_json  # which loads numpy, and the command line's help does not
 
-    known = {key: parameter.annotation for key, parameter in signature(kind, eval_str=True).parameters.items()}
+    known = {
+        key: parameter.annotation
+        for key, parameter in signature(kind, eval_str=True).parameters.items()
+    }
     for key, value in settings.items():
         if key not in known:
-            raise SettingError(f"{name} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
+            raise SettingError(
+                f"{name} has no setting {key!r}, it has {', '.join(known) or 'none'}."
+            )
         try:
             read = from_json(known[key], value, key)
             fits = not isinstance(value, str) or isinstance(read, str)  # in JSON "inf" is a number

@@ -1,4 +1,5 @@
-"""Sections of a result for people: sentences and tables, rendered as text within 80 columns or as HTML."""
+"""Sections of a result for people: sentences and tables, rendered as text within 80 columns or as
+HTML."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from .text import COLUMNS, display_width, name_labels, pad, printable, wrap
 _LONGEST_LABEL = 26
 _LONGEST_ENVIRONMENT = 20
 # Tables of environments show all of so many, else so many of them.
-_FEW_ENVIRONMENTS, _MOST_ENVIRONMENTS = 24, 12
+_FEW_ENVIRONMENTS = 24
+_MOST_ENVIRONMENTS = 12
 
 
 @dataclass(frozen=True)
 class Section:
-    """facts : (label, text), wrapped beside labels of at least `label_width` columns; table : rows of texts, the head
-    first, right-aligned but for `text_columns`; notes : follow both, after "…" or "-" with a hanging indent"""
+    """facts : (label, text), wrapped beside labels of at least `label_width` columns; table : rows
+    of texts, the head first, right-aligned but for `text_columns`; notes : follow both, after "…"
+    or "-" with a hanging indent"""
 
     title: str
     sentences: tuple[str, ...] = ()
@@ -73,7 +76,10 @@ def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
 _BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
 _TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
 _TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"
-_CELL = "padding:0.1em 0.9em 0.1em 0;border:none;text-align:left;vertical-align:top;background:transparent"
+_CELL = (
+    "padding:0.1em 0.9em 0.1em "
+    "0;border:none;text-align:left;vertical-align:top;background:transparent"
+)
 _NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
 _FAINT = f"{_CELL};opacity:0.7"
 
@@ -90,7 +96,9 @@ def _fragments(section: Section) -> Iterator[str]:
     if section.facts:
         yield _table([(_FAINT, label), (_CELL, text)] for label, text in section.facts)
     if section.table:
-        styles = [_CELL if j in section.text_columns else _NUMBER for j in range(len(section.table[0]))]
+        styles = [
+            _CELL if j in section.text_columns else _NUMBER for j in range(len(section.table[0]))
+        ]
         yield _table(zip(styles, row, strict=True) for row in section.table)
     for note in section.notes:
         yield _tag("div", "", escape(printable(note)))
@@ -98,7 +106,9 @@ def _fragments(section: Section) -> Iterator[str]:
 
 def _table(rows: Iterable[Iterable[tuple[str, str]]]) -> str:
     """rows : (style, text) of each cell"""
-    lines = ("".join(_tag("td", style, escape(printable(text))) for style, text in row) for row in rows)
+    lines = (
+        "".join(_tag("td", style, escape(printable(text))) for style, text in row) for row in rows
+    )
     body = "".join(_tag("tr", "background:transparent", line) for line in lines)
     return _tag("table", _TABLE, f"<tbody>{body}</tbody>")
 
@@ -108,15 +118,19 @@ def _tag(name: str, style: str, content: str) -> str:
 
 
 def shown_first(keys: Sequence[float]) -> tuple[list[int], tuple[str, ...]]:
-    """Places of the environments that a table shows: all of a few, in their order, else those with the smallest keys;
-    and a note on the others"""
+    """Places of the environments that a table shows: all of a few, in their order, else those with
+    the smallest keys; and a note on the others"""
     if len(keys) <= _FEW_ENVIRONMENTS:
         return list(range(len(keys))), ()
-    order = sorted(range(len(keys)), key=lambda e: (math.isnan(keys[e]), keys[e]))[:_MOST_ENVIRONMENTS]
+    order = sorted(range(len(keys)), key=lambda e: (math.isnan(keys[e]), keys[e]))[
+        :_MOST_ENVIRONMENTS
+    ]
     return order, (f"… {len(keys) - len(order):,} of {len(keys):,} environments are not shown.",)
 
 
-def by_environment(head: tuple[str, ...], labels: Iterable[object], rows: Iterable[tuple[str, ...]]) -> tuple:
+def by_environment(
+    head: tuple[str, ...], labels: Iterable[object], rows: Iterable[tuple[str, ...]]
+) -> tuple:
     """A table with a first column of environments, shortened so that it fits a line."""
     figures = [head, *rows]
     taken = sum(2 + max(map(display_width, column)) for column in zip(*figures, strict=True))

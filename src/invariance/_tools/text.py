@@ -13,10 +13,13 @@ _LONGEST_IN_SUBSET = 24
 
 
 def printable(text: str) -> str:
-    """The text with every character that would disturb a line (newline, tab, escape, ...) spelled out."""
+    """The text with every character that would disturb a line (newline, tab, escape, ...) spelled
+    out."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def in_quotes(label: object) -> str:
@@ -68,7 +71,8 @@ def shorten(text: str, width: int) -> str:
 
 
 def format_subset(names: Sequence[str], width: int | None = None, limit: int = 10) -> str:
-    """ "{a, b}", within `width` columns when given; "{a, b, … +3}" when three names had to be left out."""
+    """ "{a, b}", within `width` columns when given; "{a, b, … +3}" when three names had to be left
+    out."""
     shown = [printable(name) for name in names]
     if width is None:
         return _braces(shown, min(limit, len(shown)))
@@ -88,11 +92,13 @@ def _braces(names: Sequence[str], count: int) -> str:
 
 
 def subset_labels(subsets: Sequence[Sequence[str]], width: int) -> list[str]:
-    """A label for each of the distinct subsets of one table: within `width` columns, and no two alike.
-    A subset that does not fit is told by its difference from the first, "the first + c − a"."""
+    """A label for each of the distinct subsets of one table: within `width` columns, and no two
+    alike. A subset that does not fit is told by its difference from the first, "the first + c −
+    a"."""
     names = list(dict.fromkeys(name for subset in subsets for name in subset))
     short = dict(zip(names, name_labels(names, _LONGEST_IN_SUBSET), strict=True))
-    first, labels = subsets[0], dict[str, None]()
+    first = subsets[0]
+    labels = dict[str, None]()
     for number, subset in enumerate(subsets, 1):
         whole = _braces([printable(name) for name in subset], len(subset))
         changes = [f" + {short[name]}" for name in subset if name not in first]
@@ -106,9 +112,11 @@ def subset_labels(subsets: Sequence[Sequence[str]], width: int) -> list[str]:
 def name_labels(names: Sequence[str], width: int) -> list[str]:
     """A label for each of the distinct names: within `width` columns, and no two alike.
     Where two names would be cut to the same text, the later one is shown from where it differs."""
-    owners, labels = dict[str, str](), dict[str, None]()
+    owners = dict[str, str]()
+    labels = dict[str, None]()
     for number, name in enumerate(names, 1):
-        text, cut = printable(name), shorten(name, width)
+        text = printable(name)
+        cut = shorten(name, width)
         owner = owners.setdefault(cut, text)
         rest = next((text[i:] for i in range(len(text)) if text[i] != owner[i : i + 1]), "")
         forms = [cut, f"…{rest[: _prefix(rest, width - 1)]}"] if rest else [cut]
@@ -117,7 +125,8 @@ def name_labels(names: Sequence[str], width: int) -> list[str]:
 
 
 def _first_free(forms: Sequence[str], taken: Collection[str], number: int, width: int) -> str:
-    """The first of the forms that fits and that no other has taken, or else the last one beside a number."""
+    """The first of the forms that fits and that no other has taken, or else the last one beside a
+    number."""
     for form in forms:
         if form not in taken and display_width(form) <= width:
             return form
@@ -126,20 +135,24 @@ def _first_free(forms: Sequence[str], taken: Collection[str], number: int, width
 
 
 def wrap(text: str, first: str = "", rest: str = "", width: int = COLUMNS) -> Iterator[str]:
-    """Lines of at most `width` columns, the first after `first`, the others after `rest`; a longer word is broken after
-    a comma if it has one."""
-    line, empty = first, True
+    """Lines of at most `width` columns, the first after `first`, the others after `rest`; a longer
+    word is broken after a comma if it has one."""
+    line = first
+    empty = True
     for word in text.split():
         word = printable(word)
         if not empty and display_width(line) + 1 + display_width(word) > width:
             yield line
-            line, empty = rest, True
+            line = rest
+            empty = True
         while display_width(line) + (not empty) + display_width(word) > width:
             cut = max(1, _prefix(word, width - display_width(line)))
             cut = word.rfind(",", 0, cut) + 1 or cut
             yield line + word[:cut]
-            line, word = rest, word[cut:]
-        line, empty = line + ("" if empty else " ") + word, False
+            line = rest
+            word = word[cut:]
+        line = line + ("" if empty else " ") + word
+        empty = False
     yield line.rstrip()
 
 
@@ -151,13 +164,21 @@ def format_count(n: int) -> str:
     return f"about {min(9.9, 10 ** (exponent % 1)):.1f}e{int(exponent)}"
 
 
-def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence[float] | None = None) -> list[str]:
-    """Numbers that are read together, such as an estimate and its interval: the largest, or the largest of those
-    `like` which they are written, has so many digits; each has where they are positive and differ tenfold."""
+def with_equal_decimals(
+    values: Sequence[float], digits: int = 4, like: Sequence[float] | None = None
+) -> list[str]:
+    """Numbers that are read together, such as an estimate and its interval: the largest, or the
+    largest of those `like` which they are written, has so many digits; each has where they are
+    positive and differ tenfold."""
     known = [value for value in values if math.isfinite(value)]
     if like is None and known and min(known) > 0.0 and max(known) > 10.0 * min(known):
-        return [_with_digits(value, digits) if math.isfinite(value) else UNKNOWN for value in values]
-    largest = max((abs(value) for value in (values if like is None else like) if math.isfinite(value)), default=0.0)
+        return [
+            _with_digits(value, digits) if math.isfinite(value) else UNKNOWN for value in values
+        ]
+    largest = max(
+        (abs(value) for value in (values if like is None else like) if math.isfinite(value)),
+        default=0.0,
+    )
     plain = largest == 0.0 or 1e-4 <= largest < 1e7
     decimals = max(0, digits - 1 - math.floor(math.log10(largest))) if plain and largest else 0
     layout = f"z,.{decimals}f" if plain else f".{digits}g"

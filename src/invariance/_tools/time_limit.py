@@ -1,5 +1,5 @@
-"""A limit on how long a command may take: what can be left out ends early or is left out once it has passed, and is
-listed. Without a limit nothing depends on the time."""
+"""A limit on how long a command may take: what can be left out ends early or is left out once it
+has passed, and is listed. Without a limit nothing depends on the time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class _Limit:
 
 @contextmanager
 def limited(seconds: float | None) -> Iterator[list[str]]:
-    """Inside the block, whatever the thread: `out_of_time` once so many seconds have passed. Gives what was left out,
-    which grows; None: no limit"""
+    """Inside the block, whatever the thread: `out_of_time` once so many seconds have passed. Gives
+    what was left out, which grows; None: no limit"""
     limit = _Limit(float("inf") if seconds is None else seconds)
     _limits.append(limit)
     try:
@@ -30,7 +30,8 @@ def limited(seconds: float | None) -> Iterator[list[str]]:
 
 
 def out_of_time(what: str) -> bool:
-    """Whether a limit has passed; `what`, which is then not computed or not finished, is listed once."""
+    """Whether a limit has passed; `what`, which is then not computed or not finished, is listed
+    once."""
     passed = [limit for limit in _limits if time.perf_counter() > limit.end]
     for limit in passed:
         if what not in limit.unfinished:
@@ -40,6 +41,14 @@ def out_of_time(what: str) -> bool:
 
 def ended_early() -> str:
     """Return what limits on the time have ended early so far, in a sentence; "" without any."""
-    told = (f"{', '.join(limit.unfinished)} (after {limit.seconds:g} s)" for limit in _limits if limit.unfinished)
+    told = (
+        f"{', '.join(limit.unfinished)} (after {limit.seconds:g} s)"
+        for limit in _limits
+        if limit.unfinished
+    )
     listed = "; ".join(told)
-    return f"ended early by the limit on the time: {listed}. Allow more seconds to finish." if listed else ""
+    return (
+        f"ended early by the limit on the time: {listed}. Allow more seconds to finish."
+        if listed
+        else ""
+    )

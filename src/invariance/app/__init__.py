@@ -1,1 +1,2 @@
-"""The local page: a table in, choices by clicking, the report out. It is served to this machine alone."""
+"""The local page: a table in, choices by clicking, the report out. It is served to this machine
+alone."""

@@ -1,4 +1,5 @@
-"""The form of the page as the options of a fit, and as remedies change it, each by a button in words of the page."""
+"""The form of the page as the options of a fit, and as remedies change it, each by a button in
+words of the page."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ WRITTEN = {
     "sheet": "Sheet of an Excel file",
     "na": "Words for missing values",
 }
-# Columns that have a part of their own: {field: (what it is, what stands there where none is chosen)}
+# Columns that have a part of their own: {field: (what it is, what stands there where none is
+# chosen)}
 ROLES = {
     "outcome": ("Outcome", "choose the column to predict"),
     "environment": ("Environment", "choose the column of the groups"),
@@ -70,8 +72,14 @@ NUMBERS = {
 }
 # Of predictions: {setting: {value: in words}}
 PREDICTING = {
-    "missing": {"error": "Stop at missing values", "empty": "Leave predictions of rows with missing values empty"},
-    "handle_unknown": {"error": "Stop at new categories", "ignore": "Count new categories as the reference"},
+    "missing": {
+        "error": "Stop at missing values",
+        "empty": "Leave predictions of rows with missing values empty",
+    },
+    "handle_unknown": {
+        "error": "Stop at new categories",
+        "ignore": "Count new categories as the reference",
+    },
     "predict_with": {
         "auto": "Predict as the fit advises",
         "selected": "Predict by the selected features",
@@ -79,10 +87,30 @@ PREDICTING = {
         "average": "Predict by an average of subsets",
     },
 }
-_SIGNS = {",": "comma", ".": "point", ";": "semicolon", "tab": "tab", "\t": "tab", " ": "space", "|": "bar", "'": "'"}
+_SIGNS = {
+    ",": "comma",
+    ".": "point",
+    ";": "semicolon",
+    "tab": "tab",
+    "\t": "tab",
+    " ": "space",
+    "|": "bar",
+    "'": "'",
+}
 _TICKED = {"categorical": ("category", "categories"), "numeric": ("number", "numbers")}
 # Settings that buttons can change: of a fit, and of a prediction
-OF_FIT = {*WRITTEN, *_TICKED, *WAYS, *WORDS, *NUMBERS, "exclude", "features", "event", "exposure", "strict"}
+OF_FIT = {
+    *WRITTEN,
+    *_TICKED,
+    *WAYS,
+    *WORDS,
+    *NUMBERS,
+    "exclude",
+    "features",
+    "event",
+    "exposure",
+    "strict",
+}
 OF_FIT |= {"drop_environments", "merge_environments"}
 OF_PREDICTION = {*WRITTEN, *PREDICTING}
 
@@ -100,7 +128,10 @@ def in_words(name: str, value: Any) -> str:
         case "na", list() | tuple():
             return f"Count {', '.join(map(repr, value))} as missing"
         case "na", dict():
-            told = (f"Count {', '.join(map(_plain, codes))} in {each} as missing" for each, codes in value.items())
+            told = (
+                f"Count {', '.join(map(_plain, codes))} in {each} as missing"
+                for each, codes in value.items()
+            )
             return "; ".join(told)
         case (("decimal" | "thousands" | "sep"), str()):
             return f"{WRITTEN[name]}: {_SIGNS.get(value, value)}"
@@ -109,7 +140,10 @@ def in_words(name: str, value: Any) -> str:
         case "drop_environments", list() | tuple():
             return f"Leave out the environment{'' if len(value) == 1 else 's'} {listed}"
         case "merge_environments", dict():
-            return "; ".join(f"Make {', '.join(map(repr, old))} one environment, {new}" for new, old in value.items())
+            return "; ".join(
+                f"Make {', '.join(map(repr, old))} one environment, {new}"
+                for new, old in value.items()
+            )
         case "min_rows", int():
             return f"Leave out environments with fewer than {value} rows"
         case "strict", bool():
@@ -162,7 +196,11 @@ def worded(message: str) -> str:
     if not isinstance(message, Message):
         return message.replace("family='linear_gaussian'", f"{WORDS['family']}: gaussian")
     texts = [f"“{text}”" for text in map(_text, message.remedies) if text]
-    return f"{_sentence(message.what)} On the page: {' or '.join(texts)}." if texts else _sentence(message.what)
+    return (
+        f"{_sentence(message.what)} On the page: {' or '.join(texts)}."
+        if texts
+        else _sentence(message.what)
+    )
 
 
 def _plain(code: object) -> str:
@@ -194,7 +232,8 @@ def read_settings(text: str, of: Collection[str] = OF_FIT) -> dict[str, Any]:
 
 
 def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
-    """How a file is written, with what the settings say; words for missing values are added to those there are"""
+    """How a file is written, with what the settings say; words for missing values are added to
+    those there are"""
     new = {name: str(value) for name, value in settings.items() if name in WRITTEN and name != "na"}
     words = settings.get("na", ())
     if isinstance(words, dict):
@@ -204,11 +243,16 @@ def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
 
 
 def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -> Fields:
-    """The form as a remedy sets it; columns are ticked by their positions. Raises where a label cannot be merged"""
+    """The form as a remedy sets it; columns are ticked by their positions. Raises where a label
+    cannot be merged"""
     places = {name: str(place) for place, name in enumerate(columns)}
     new = {name: form.getlist(name) for name in form}
     for name, value in settings.items():
-        named = [places[str(each)] for each in value if str(each) in places] if isinstance(value, list) else []
+        named = (
+            [places[str(each)] for each in value if str(each) in places]
+            if isinstance(value, list)
+            else []
+        )
         match name, value:
             case "exclude", list():
                 new["feature"] = [place for place in new.get("feature", []) if place not in named]
@@ -220,8 +264,13 @@ def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -
                 listed = [*read_names(form.get("drop_environment")), *map(str, value)]
                 new["drop_environment"] = [write_names(dict.fromkeys(listed))]
             case "merge_environments", dict():
-                merges = [f"{'+'.join(map(_mergeable, old))}={_mergeable(label)}" for label, old in value.items()]
-                new["merge"] = [write_names(dict.fromkeys([*read_names(form.get("merge")), *merges]))]
+                merges = [
+                    f"{'+'.join(map(_mergeable, old))}={_mergeable(label)}"
+                    for label, old in value.items()
+                ]
+                new["merge"] = [
+                    write_names(dict.fromkeys([*read_names(form.get("merge")), *merges]))
+                ]
             case "strict", _:
                 new["strict"] = ["on"] if value else []
             case _ if name not in WRITTEN:
@@ -231,21 +280,29 @@ def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -
 
 def _mergeable(label: object) -> str:
     if {"+", "="}.intersection(str(label)):
-        raise SettingError(f"{label!r} holds + or =, which stand between labels to merge: rename it in the table.")
+        raise SettingError(
+            f"{label!r} holds + or =, which stand between labels to merge: rename it in the table."
+        )
     return str(label)
 
 
 # ---------------------------------------------------------------- the form as options
 
 
-def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]) -> FitOptions:
-    """form : columns by their positions; rest : columns that one tick stands for; written : as `FileOptions` has it"""
+def read_choices(
+    form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]
+) -> FitOptions:
+    """form : columns by their positions; rest : columns that one tick stands for; written : as
+    `FileOptions` has it"""
     given = {name: value.strip() for name, value in form.items()}
     roles = {role: sent(columns, given.get(role, "")) for role in ROLES}
     for role in NEEDED:
         if roles[role] is None:
             raise SettingError(f"Choose the column of the {role}.")
-    ticked = {*(sent(columns, position) for position in form.getlist("feature")), *(rest if "rest" in given else ())}
+    ticked = {
+        *(sent(columns, position) for position in form.getlist("feature")),
+        *(rest if "rest" in given else ()),
+    }
     others = [name for name in columns if name not in roles.values()]
     features = [name for name in others if name in ticked]
     if not features:

@@ -1,4 +1,5 @@
-"""The pages: a table is brought, looked at, fitted, reported on and used. All of them work without scripts too."""
+"""The pages: a table is brought, looked at, fitted, reported on and used. All of them work without
+scripts too."""
 
 from __future__ import annotations
 
@@ -64,12 +65,20 @@ MOST_LINES = 300
 # So many columns and environments are shown in the table of missing values.
 MOST_GAPS = 40
 # Fields of more settings, as they are when nobody has changed them
-USUAL = {"prior": "uniform", "engine": "auto", "select": "predictive", "deviations": "auto", "baseline": "auto"}
+USUAL = {
+    "prior": "uniform",
+    "engine": "auto",
+    "select": "predictive",
+    "deviations": "auto",
+    "baseline": "auto",
+}
 USUAL |= {"max_size": "", "seed": ""}
 # Findings of columns that are better no features
 NO_FEATURE = ("identifier", "dates", "text", "with_unit", "objects", "constant")
 
-_templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
+_templates = Environment(
+    loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined
+)
 _templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
 _templates.globals |= {
     "version": __version__,
@@ -122,19 +131,32 @@ async def sent_fields(request: Request) -> Fields:
 class Pages:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._looking, self._newest = asyncio.Lock(), 0
+        self._looking = asyncio.Lock()
+        self._newest = 0
 
     def _page(
-        self, template: str, step: str, notice: str = "", status: int = 200, run: Run | None = None, **values: Any
+        self,
+        template: str,
+        step: str,
+        notice: str = "",
+        status: int = 200,
+        run: Run | None = None,
+        **values: Any,
     ) -> Response:
         """notice : a message, whose remedies become buttons"""
-        values |= {"notice": said(notice) if notice else None, "running": self.session.latest(RUNNING), "run": run}
+        values |= {
+            "notice": said(notice) if notice else None,
+            "running": self.session.latest(RUNNING),
+            "run": run,
+        }
         values |= {"step": step, "steps": self._steps(run)}
         return HTMLResponse(_templates.get_template(template).render(values), status)
 
     def _steps(self, run: Run | None) -> dict[str, str]:
-        """{step: where it is, nothing where it cannot be gone to yet}; run : whose results are meant"""
-        table, running = self.session.table, self.session.latest(RUNNING)
+        """{step: where it is, nothing where it cannot be gone to yet}; run : whose results are
+        meant"""
+        table = self.session.table
+        running = self.session.latest(RUNNING)
         done = run if run is not None and run.job.state == DONE else self.session.latest(DONE)
         going = f"run?id={running.id}" if running else ""
         return {
@@ -154,46 +176,80 @@ class Pages:
         }
         return self._page("start.html", "Table", notice, status, **values)
 
-    def _table_page(self, table: Table, found: DataCheck, notice: str = "", status: int = 200) -> Response:
-        form, columns = self.session.form, table.columns
+    def _table_page(
+        self, table: Table, found: DataCheck, notice: str = "", status: int = 200
+    ) -> Response:
+        form = self.session.form
+        columns = table.columns
         chosen = {role: sent(columns, form.get(role, "")) for role in ROLES}
-        values = {"table": table, "found": found, "form": form, "rest": len(_usable(found)[1]), "chosen": chosen}
+        values = {
+            "table": table,
+            "found": found,
+            "form": form,
+            "rest": len(_usable(found)[1]),
+            "chosen": chosen,
+        }
         of_columns: dict[str, list[Any]] = {name: [] for name in columns}
         general: list[Any] = []
         n_open = 0
         for finding in found.findings:
             told = self._told(table, finding)
-            off = finding.column in columns and str(columns.index(finding.column)) not in form.getlist("feature")
+            off = finding.column in columns and str(
+                columns.index(finding.column)
+            ) not in form.getlist("feature")
             off = off and finding.column not in chosen.values()
-            is_open = bool(told.buttons) and not off and not any(button.set for button in told.buttons)
+            is_open = (
+                bool(told.buttons) and not off and not any(button.set for button in told.buttons)
+            )
             n_open += is_open and not finding.asks
             of_columns.get(finding.column or "", general).append((finding.code, told, is_open))
-        alike = {str(label) for each in found.findings if each.code == "labels_alike" for label in each.environments}
+        alike = {
+            str(label)
+            for each in found.findings
+            if each.code == "labels_alike"
+            for label in each.environments
+        }
         outcome = sent(found.columns, form.get("outcome", ""))
         environment = sent(found.columns, form.get("environment", ""))
-        values["settings_changed"] = "strict" in form or any(form.get(k, v) != v for k, v in USUAL.items())
+        values["settings_changed"] = "strict" in form or any(
+            form.get(k, v) != v for k, v in USUAL.items()
+        )
         values |= {"findings": of_columns, "general": general, "n_open": n_open, "alike": alike}
-        values["missing"] = found.missing_values.cells(MOST_GAPS, MOST_GAPS) if found.missing_values.columns else ()
-        values |= {"outcome": outcome, "environment": environment, "outcome_model": _model(outcome, chosen, form)}
+        values["missing"] = (
+            found.missing_values.cells(MOST_GAPS, MOST_GAPS) if found.missing_values.columns else ()
+        )
+        values |= {
+            "outcome": outcome,
+            "environment": environment,
+            "outcome_model": _model(outcome, chosen, form),
+        }
         return self._page("table.html", "Choices", notice or self.session.problem, status, **values)
 
     def _told(self, table: Table, finding: Any) -> Any:
         """A finding with its buttons, of which those are marked that would change nothing."""
-        told, now = said(finding.message), (table.written, self.session.form)
+        told = said(finding.message)
+        now = (table.written, self.session.form)
         same = set()
         for button in told.buttons:
             with suppress(SettingError):
-                same |= {button} if self._with(table, read_settings(button.settings)) == now else set()
-        return told._replace(buttons=tuple(button._replace(set=button in same) for button in told.buttons))
+                same |= (
+                    {button} if self._with(table, read_settings(button.settings)) == now else set()
+                )
+        return told._replace(
+            buttons=tuple(button._replace(set=button in same) for button in told.buttons)
+        )
 
     def _with(self, table: Table, settings: Mapping[str, Any]) -> tuple[dict[str, str], Fields]:
-        return rewritten(table.written, settings), changed(self.session.form, settings, table.columns)
+        return rewritten(table.written, settings), changed(
+            self.session.form, settings, table.columns
+        )
 
     async def start(self, request: Request) -> Response:
         return self._start_page(self.session.take_notice())
 
     async def upload(self, request: Request) -> Response:
-        """A table arrives, or the one that is here is to be read in another way; kept also where it cannot be read."""
+        """A table arrives, or the one that is here is to be read in another way; kept also where it
+        cannot be read."""
         before = self.session.table
         table = await self._received(request, self.session.folder, before, OF_FIT, self._start_page)
         if isinstance(table, Response):
@@ -211,8 +267,8 @@ class Pages:
         of: Collection[str],
         refused: Callable[..., Response],
     ) -> Table | Response:
-        """The table that was sent or, where a form came without one, the one before, as that form and a button of the
-        settings `of` have it; an answer by `refused` where there is neither."""
+        """The table that was sent or, where a form came without one, the one before, as that form
+        and a button of the settings `of` have it; an answer by `refused` where there is neither."""
         try:
             name, file, fields = await receive_table(request, folder)
         except ClientDisconnect:
@@ -224,16 +280,22 @@ class Pages:
                 return refused(NO_FILE, 422)
             if before is None or fields["table"] != before.id:
                 return refused(STALE, 409)
-            name, file = before.name, before.file
+            name = before.name
+            file = before.file
         settings = read_settings(fields.get("remedy", ""), of)
-        ways = {way: str(given) for way in PREDICTING if (given := settings.get(way) or fields.get(way))}
+        ways = {
+            way: str(given) for way in PREDICTING if (given := settings.get(way) or fields.get(way))
+        }
         written = {field: fields[field] for field in WRITTEN if fields.get(field)}
         return Table(name, file, rewritten(written, settings), ways)
 
     async def _done(self, task: str, table: Table, before: Table | None, **arguments: Any) -> bool:
-        """Whether the worker has answered: not while a fit is running, and then a file that is new is deleted."""
+        """Whether the worker has answered: not while a fit is running, and then a file that is new
+        is deleted."""
         try:
-            job = self.session.worker.submit(task, file=table.file, written=table.written, **arguments)
+            job = self.session.worker.submit(
+                task, file=table.file, written=table.written, **arguments
+            )
         except BusyError:
             if before is None or before.file != table.file:
                 discard(table.file)
@@ -245,24 +307,36 @@ class Pages:
 
     def _roles(self) -> dict[str, Any]:
         """What `tasks.look` is told of the choices"""
-        table, form = self.session.table, self.session.form
+        table = self.session.table
+        form = self.session.form
         if table is None or table.found is None:
             return {}
         columns = table.columns
-        chosen = {role: name for role in ROLES if (name := sent(columns, form.get(role, ""))) is not None}
+        chosen = {
+            role: name for role in ROLES if (name := sent(columns, form.get(role, ""))) is not None
+        }
         lines = columns[:MOST_LINES]
         off = [name for j, name in enumerate(lines) if str(j) not in form.getlist("feature")]
-        weight = [chosen.pop("weight")] if "weight" in chosen else []  # of which `check` is not told
+        weight = (
+            [chosen.pop("weight")] if "weight" in chosen else []
+        )  # of which `check` is not told
         off = [name for name in off if name not in chosen.values()]
         return {"roles": chosen, "exclude": list(dict.fromkeys([*off, *weight]))}
 
     async def _read(self, table: Table, known: Mapping[str, Any]) -> bool:
-        """Keep a table with what is found in it, or why it cannot be read; False while a fit is running."""
+        """Keep a table with what is found in it, or why it cannot be read; False while a fit is
+        running."""
         if not await self._done("look", table, self.session.table, **known):
             return False
         self.session.keep(table)
-        if table.found is not None and "feature" not in self.session.form and "table" not in self.session.form:
-            ticked = [("feature", str(table.columns.index(name))) for name in _usable(table.found)[0]]
+        if (
+            table.found is not None
+            and "feature" not in self.session.form
+            and "table" not in self.session.form
+        ):
+            ticked = [
+                ("feature", str(table.columns.index(name))) for name in _usable(table.found)[0]
+            ]
             self.session.form = Fields([*ticked, ("rest", "on")])
         return True
 
@@ -274,8 +348,10 @@ class Pages:
         return self._table_page(table, table.found, self.session.take_notice())
 
     async def _take(self, request: Request) -> Response | None:
-        """The choices that were sent, as a button changes them; then what is found with them. An answer if refused."""
-        form, self._newest = await sent_fields(request), self._newest + 1
+        """The choices that were sent, as a button changes them; then what is found with them. An
+        answer if refused."""
+        form = await sent_fields(request)
+        self._newest = self._newest + 1
         number = self._newest
         async with self._looking:
             if number != self._newest and "hx-request" in request.headers:
@@ -283,12 +359,14 @@ class Pages:
             return await self._look_with(form)
 
     async def _look_with(self, form: Fields) -> Response | None:
-        session, table = self.session, self.session.table
+        session = self.session
+        table = self.session.table
         if table is None or table.found is None:
             return go("./")
         if form.get("table") != table.id:
             return self._table_page(table, table.found, STALE, 409)
-        before, session.form = self._roles(), Fields([pair for pair in form.multi_items() if pair[0] != "remedy"])
+        before = self._roles()
+        session.form = Fields([pair for pair in form.multi_items() if pair[0] != "remedy"])
         wanted = form.get("remedy", "")
         settings = dict(table.found.settings) if wanted == "all" else read_settings(wanted)
         try:
@@ -314,12 +392,14 @@ class Pages:
         refused = await self._take(request)
         if refused is not None:
             return refused
-        session, table = self.session, self.session.table
+        session = self.session
+        table = self.session.table
         assert table is not None
         assert table.found is not None
         try:
             run = session.start(
-                table, read_choices(session.form, table.columns, _usable(table.found)[1], table.written)
+                table,
+                read_choices(session.form, table.columns, _usable(table.found)[1], table.written),
             )
         except BusyError:
             session.notice = BUSY
@@ -338,7 +418,9 @@ class Pages:
         run = self._asked(request)
         if run is None or run.job.state != RUNNING:
             return go(self._after(run))
-        return self._page("run.html", "Report", self.session.take_notice(), run=run, elapsed=_elapsed(run))
+        return self._page(
+            "run.html", "Report", self.session.take_notice(), run=run, elapsed=_elapsed(run)
+        )
 
     async def progress(self, request: Request) -> Response:
         """A piece of the page of a run, asked for again and again by htmx, which is then led on."""
@@ -358,7 +440,8 @@ class Pages:
         return "table"
 
     async def cancel(self, request: Request) -> Response:
-        wanted, run = (await sent_fields(request)).get("id", ""), self.session.latest(RUNNING)
+        wanted = (await sent_fields(request)).get("id", "")
+        run = self.session.latest(RUNNING)
         if run is not None and wanted == run.id:
             await run_in_threadpool(self.session.worker.cancel)
         return go(f"run?{urlencode({'id': wanted})}")
@@ -382,18 +465,24 @@ class Pages:
         return self._result_page(run, self.session.take_notice())
 
     def _result_page(self, run: Run, notice: str = "", status: int = 200) -> Response:
-        table, result, second = self.session.table, run.job.result, run.second
+        table = self.session.table
+        result = run.job.result
+        second = run.second
         cautions = second.result.get("warnings", ()) if second is not None else ()
         there = {path.name for path in run.folder.iterdir()}
         follows = result["lines"][-1:] or ["\n"]  # which a fit also warns of
         values = {
             "result": result,
             "notes": [said(text) for text in result["notes"]],
-            "warnings": [said(text) for text in result["warnings"] if not text.endswith(follows[0])],
+            "warnings": [
+                said(text) for text in result["warnings"] if not text.endswith(follows[0])
+            ],
             "pictures": {kind: text for kind, text in PICTURES.items() if f"{kind}.png" in there},
             "tables": {kind: text for kind, text in TABLES.items() if f"{kind}.csv" in there},
             "second": second,
-            "why": said(second.error, OF_PREDICTION) if second is not None and second.error else None,
+            "why": said(second.error, OF_PREDICTION)
+            if second is not None and second.error
+            else None,
             "cautions": [said(text, OF_PREDICTION) for text in cautions],
             "table_is_here": table is not None and table.id == run.table.id,
         }
@@ -402,10 +491,14 @@ class Pages:
     async def predict(self, request: Request) -> Response:
         """The outcomes of a second table are predicted, or again, with other settings."""
         run = self._finished(request)
-        second = await self._received(request, run.folder, run.second, OF_PREDICTION, partial(self._result_page, run))
+        second = await self._received(
+            request, run.folder, run.second, OF_PREDICTION, partial(self._result_page, run)
+        )
         if isinstance(second, Response):
             return second
-        if not await self._done("predict", second, run.second, settings=second.settings, folder=run.folder):
+        if not await self._done(
+            "predict", second, run.second, settings=second.settings, folder=run.folder
+        ):
             return self._result_page(run, BUSY, 409)
         if run.second is not None and run.second.file != second.file:
             discard(run.second.file)
@@ -413,7 +506,9 @@ class Pages:
         return go(f"result?id={run.id}#prediction")
 
     async def download(self, request: Request) -> Response:
-        files = {file.name: file for file in self._finished(request).folder.iterdir() if file.is_file()}
+        files = {
+            file.name: file for file in self._finished(request).folder.iterdir() if file.is_file()
+        }
         name = request.path_params["name"]
         if name not in files:
             raise HTTPException(404, "There is no such file of this fit.")
@@ -432,8 +527,11 @@ class Pages:
 def _usable(found: DataCheck) -> tuple[list[str], list[str]]:
     """Columns but for those that are better no features: those that have a line, and the rest."""
     doubted = {finding.column for finding in found.findings if finding.code in NO_FEATURE}
-    lines, rest = found.columns[:MOST_LINES], found.columns[MOST_LINES:]
-    usable = ([column.name for column in part if column.name not in doubted] for part in (lines, rest))
+    lines = found.columns[:MOST_LINES]
+    rest = found.columns[MOST_LINES:]
+    usable = (
+        [column.name for column in part if column.name not in doubted] for part in (lines, rest)
+    )
     return next(usable), next(usable)
 
 
@@ -446,7 +544,9 @@ def _model(outcome: Any, chosen: Mapping[str, str | None], form: Fields) -> list
     kind = outcome.as_outcome
     if chosen["event"] or chosen["exposure"]:
         kind = outcome_kind(np.empty(0), outcome.name, chosen["event"], chosen["exposure"])
-    name = FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian") if kind else ""
+    name = (
+        FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian") if kind else ""
+    )
     return [name, kind.reason] if kind else []
 
 

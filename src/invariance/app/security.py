@@ -1,5 +1,6 @@
-"""Who may speak to the page: a browser on this machine that was given the address, and nobody through it.
-There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stands in the path instead."""
+"""Who may speak to the page: a browser on this machine that was given the address, and nobody
+through it. There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stands in
+the path instead."""
 
 from __future__ import annotations
 
@@ -20,10 +21,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..exceptions import DataError
 
-REFUSED = "Refused. Paste the address that the terminal shows into the address bar of a browser on this machine."
+REFUSED = (
+    "Refused. Paste the address that the terminal shows into the address bar of a browser "
+    "on this machine."
+)
 
 _PAGE = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
+    "'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 # same-origin, not no-referrer: with that, browsers send forms with "Origin: null".
@@ -38,21 +43,24 @@ HEADERS = {
 
 
 def report_policy(html: str) -> str:
-    """Nothing is loaded or sent, and the report's own script, the last one, may run alone. It is of the same origin, or
-    links back to the page would be refused."""
+    """Nothing is loaded or sent, and the report's own script, the last one, may run alone. It is of
+    the same origin, or links back to the page would be refused."""
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     own = base64.b64encode(hashlib.sha256(scripts[-1].encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{own}'; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
     )
 
 
 class Guard:
-    """Answers 403 to whatever is not meant for this page, and puts the headers above on every answer."""
+    """Answers 403 to whatever is not meant for this page, and puts the headers above on every
+    answer."""
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
-        self.app, self.token = app, token
+        self.app = app
+        self.token = token
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,19 +71,25 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = self.app if self.allows(Headers(scope=scope), scope["path"]) else PlainTextResponse(REFUSED, 403)
+        answer = (
+            self.app
+            if self.allows(Headers(scope=scope), scope["path"])
+            else PlainTextResponse(REFUSED, 403)
+        )
         await answer(scope, receive, send_with_headers)
 
     def allows(self, headers: Headers, path: str) -> bool:
-        """Host: no other name may lead here (DNS rebinding). Origin, Sec-Fetch-Site: no other page may send a browser
-        here. Token: nobody may who was not told the address."""
+        """Host: no other name may lead here (DNS rebinding). Origin, Sec-Fetch-Site: no other page
+        may send a browser here. Token: nobody may who was not told the address."""
         host = headers.get("host", "")
         return (
             headers.getlist("host") == [host]
             and host in self.hosts
             and all(origin == f"http://{host}" for origin in headers.getlist("origin"))
             and all(site in ("same-origin", "none") for site in headers.getlist("sec-fetch-site"))
-            and secrets.compare_digest(path.partition("/")[2].partition("/")[0].encode(), self.token.encode())
+            and secrets.compare_digest(
+                path.partition("/")[2].partition("/")[0].encode(), self.token.encode()
+            )
         )
 
 
@@ -89,18 +103,22 @@ class TooLargeError(DataError):
 
 
 async def receive_table(request: Request, folder: Path) -> tuple[str, Path | None, dict[str, str]]:
-    """Name as it was sent, file in a new folder inside the given one, None where none came, and the form's other texts.
-    What is too large is read to its end all the same: a browser that is cut off shows no answer."""
+    """Name as it was sent, file in a new folder inside the given one, None where none came, and the
+    form's other texts. What is too large is read to its end all the same: a browser that is cut off
+    shows no answer."""
     if int(request.headers.get("content-length", 0)) > LARGEST:
         async for _ in request.stream():
             pass
         megabytes = LARGEST // 1_000_000
-        raise TooLargeError(f"The file has more than {megabytes} MB, which is too large for this page.")
+        raise TooLargeError(
+            f"The file has more than {megabytes} MB, which is too large for this page."
+        )
     try:
         form = await request.form()
     except HTTPException:
         raise DataError(NO_FILE) from None
-    fields, sent = {field: value for field, value in form.items() if isinstance(value, str)}, form.get("file")
+    fields = {field: value for field, value in form.items() if isinstance(value, str)}
+    sent = form.get("file")
     if not isinstance(sent, UploadFile) or not sent.filename:
         return "", None, fields
     name = sent.filename.replace("%22", '"').rpartition("/")[2]  # browsers write quotes as %22

@@ -15,7 +15,9 @@ from .pages import application
 from .session import open_session
 
 HOST = "127.0.0.1"
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 def serve(port: int | None, announce: Callable[[str], object]) -> None:
@@ -23,12 +25,19 @@ def serve(port: int | None, announce: Callable[[str], object]) -> None:
     listening = listen(port)
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
-    # The application comes later: it needs the session, which is opened when signals no longer end this process.
+    # The application comes later: it needs the session, which is opened when signals no longer end
+    # this process.
     config = uvicorn.Config(
-        "", log_level="warning", lifespan="off", ws="none", proxy_headers=False, timeout_graceful_shutdown=1
+        "",
+        log_level="warning",
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    # After its end uvicorn raises the signal again: without these handlers that would go past what is to be cleaned up.
+    # After its end uvicorn raises the signal again: without these handlers that would go past what
+    # is to be cleaned up.
     before = {number: signal.signal(number, server.handle_exit) for number in _SIGNALS}
     try:
         with open_session() as session:

@@ -1,4 +1,5 @@
-"""What one run of the page knows: folder, table, choices and fits; and the process that computes, killed to cancel."""
+"""What one run of the page knows: folder, table, choices and fits; and the process that computes,
+killed to cancel."""
 
 from __future__ import annotations
 
@@ -19,8 +20,14 @@ from ..data.findings import DataCheck
 from .choices import Fields
 from .tasks import work
 
-DIED = "The process that computes has ended before its answer, perhaps for want of memory: try fewer features or rows."
-RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
+DIED = (
+    "The process that computes has ended before its answer, perhaps for want of memory: try "
+    "fewer features or rows."
+)
+RUNNING = "running"
+DONE = "done"
+FAILED = "failed"
+CANCELLED = "cancelled"
 _SPAWN = get_context("spawn")
 
 
@@ -44,7 +51,9 @@ class Job:
     def end(self, state: str, *, error: str = "", result: dict[str, Any] | None = None) -> None:
         """The first end counts."""
         if not self.ended.is_set():
-            self.state, self.error, self.result = state, error, result or {}
+            self.state = state
+            self.error = error
+            self.result = result or {}
             self.ended.set()
 
     def listen(self, connection: Any) -> None:
@@ -53,7 +62,8 @@ class Job:
             while self.state == RUNNING:
                 match connection.recv():
                     case float(fraction), str(message):
-                        self.fraction, self.message = fraction, message
+                        self.fraction = fraction
+                        self.message = message
                     case str(error):
                         self.end(FAILED, error=error)
                     case result:
@@ -63,7 +73,8 @@ class Job:
 
 
 class Worker:
-    """One process of `invariance.app.tasks`, and its latest job; no daemon, in which joblib would use one thread."""
+    """One process of `invariance.app.tasks`, and its latest job; no daemon, in which joblib would
+    use one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -103,8 +114,9 @@ class Worker:
 
 @dataclass
 class Table:
-    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were stated; settings : of
-    PREDICTING; result : of `tasks.look` or `tasks.predict`, empty where `error` has the reason; id : of this reading"""
+    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were
+    stated; settings : of PREDICTING; result : of `tasks.look` or `tasks.predict`, empty where
+    `error` has the reason; id : of this reading"""
 
     name: str
     file: Path
@@ -125,7 +137,8 @@ class Table:
 
 @dataclass
 class Run:
-    """A fit; folder : its files are what can be downloaded; second : the table that was predicted last"""
+    """A fit; folder : its files are what can be downloaded; second : the table that was predicted
+    last"""
 
     id: str
     table: Table
@@ -137,8 +150,9 @@ class Run:
 
 @dataclass
 class Session:
-    """One table and one fit at a time. runs : all fits by their ids, the newest last; form : the choices; problem : why
-    they could not be fitted, until they are fitted again; notice : said once, on the next page"""
+    """One table and one fit at a time. runs : all fits by their ids, the newest last; form : the
+    choices; problem : why they could not be fitted, until they are fitted again; notice : said
+    once, on the next page"""
 
     folder: Path
     worker: Worker
@@ -150,10 +164,13 @@ class Session:
 
     def latest(self, state: str | None = None) -> Run | None:
         """The latest fit, in this state if one is given."""
-        return next((run for run in reversed(self.runs.values()) if state in (None, run.job.state)), None)
+        return next(
+            (run for run in reversed(self.runs.values()) if state in (None, run.job.state)), None
+        )
 
     def keep(self, table: Table) -> None:
-        """In the place of the one before, of which nothing but reports is left; choices stay for the same columns."""
+        """In the place of the one before, of which nothing but reports is left; choices stay for
+        the same columns."""
         before = self.table
         if before is not None and before.file != table.file:
             discard(before.file)
@@ -165,13 +182,16 @@ class Session:
     def start(self, table: Table, choices: FitOptions) -> Run:
         """Raises BusyError while another fit is running."""
         folder = Path(mkdtemp(dir=self.folder))
-        job = self.worker.submit("fit", file=table.file, name=table.name, choices=choices, folder=folder)
+        job = self.worker.submit(
+            "fit", file=table.file, name=table.name, choices=choices, folder=folder
+        )
         self.problem = ""
         run = self.runs[folder.name] = Run(folder.name, table, choices, job, folder)
         return run
 
     def take_notice(self) -> str:
-        notice, self.notice = self.notice, ""
+        notice = self.notice
+        self.notice = ""
         return notice
 
 

@@ -33,7 +33,10 @@ from .choices import worded
 if TYPE_CHECKING:
     import pandas as pd
 
-REPORT, SCRIPT, MODEL, PREDICTIONS = "report.html", "reproduce.py", "model.json", "predictions.csv"
+REPORT = "report.html"
+SCRIPT = "reproduce.py"
+MODEL = "model.json"
+PREDICTIONS = "predictions.csv"
 PICTURES = {
     "effects": "Effects in each environment, in readable units",
     "inclusion": "How probable each feature is",
@@ -55,12 +58,17 @@ Tell = Callable[[float, str], None]
 
 
 def look(
-    tell: Tell, file: Path, written: dict[str, str], roles: dict[str, Any] | None = None, exclude: Sequence[str] = ()
+    tell: Tell,
+    file: Path,
+    written: dict[str, str],
+    roles: dict[str, Any] | None = None,
+    exclude: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What `check` finds. written : as `FileOptions` has it; roles : as `check` takes them; exclude : columns that
-    do not count among missing values, but whose other findings stay"""
+    """What `check` finds. written : as `FileOptions` has it; roles : as `check` takes them; exclude
+    : columns that do not count among missing values, but whose other findings stay"""
     tell(0.0, "reading the table")
-    source, roles = FileOptions(**written).open(file), roles or {}
+    source = FileOptions(**written).open(file)
+    roles = roles or {}
     na = read_codes(written.get("na"))
 
     def attempt(settings: Mapping[str, Any]) -> None:
@@ -76,15 +84,19 @@ def look(
 
 
 def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:
-    """Fit, and leave what can be downloaded in the folder: the script calls the table by this name."""
+    """Fit, and leave what can be downloaded in the folder: the script calls the table by this
+    name."""
     tell = Overall(tell)
     tell(0.0, "reading the table")
     with warnings_kept() as warned:
-        model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
+        model = choices.bip().set_params(progress=tell)
+        data = read_file(file, choices)
         model.fit(data)
     source = Source(table_arguments(name, choices), worded=worded, warned=tuple(warned))
     model.report(folder / REPORT, source=source)
-    (folder / SCRIPT).write_text(f"{python_lines(model, source)}model.report({REPORT!r})\n", encoding="utf-8")
+    (folder / SCRIPT).write_text(
+        f"{python_lines(model, source)}model.report({REPORT!r})\n", encoding="utf-8"
+    )
     tell(0.0, "saving the model")
     model.save(folder / MODEL)
     for done, kind in enumerate(PICTURES):
@@ -94,7 +106,8 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     tell(0.0, "writing tables")
     for table, frame in _frames(model).items():
         frame.to_csv(folder / f"{table}.csv", index=False)
-    decision, notes = model.decision_, many_features(choices, data)
+    decision = model.decision_
+    notes = many_features(choices, data)
     verdict = decision.verdict
     lines = [worded(line) for line in (verdict.effects, verdict.baseline, verdict.follows) if line]
     told = {"selected": decision.selected, "verdict": decision.in_short, "lines": lines}
@@ -108,7 +121,9 @@ def _frames(model: BIP) -> dict[str, pd.DataFrame]:
     return {
         "effects": model.decision_.effects(by_environment=True),
         "coefficients": model.decision_.coefficients(),
-        "inclusion": posterior.inclusion_probabilities.rename("probability").rename_axis("feature").reset_index(),
+        "inclusion": posterior.inclusion_probabilities.rename("probability")
+        .rename_axis("feature")
+        .reset_index(),
         "subsets": posterior.subsets(100),
     } | ({"left_out": model.new_environments().to_frame()} if posterior.n_environments > 1 else {})
 
@@ -119,19 +134,26 @@ _STAGES = {"report": "writing the report", "scoring subsets": "comparing subsets
 
 
 class Overall:
-    """One bar for all stages of a fit: each has a share of what is left, so that it never goes back."""
+    """One bar for all stages of a fit: each has a share of what is left, so that it never goes
+    back."""
 
     def __init__(self, tell: Tell) -> None:
-        self.tell, self.done, self.start, self.stage = tell, 0.0, 0.0, ""
+        self.tell = tell
+        self.done = 0.0
+        self.start = 0.0
+        self.stage = ""
 
     def __call__(self, fraction: float, stage: str) -> None:
         if stage != self.stage:
-            self.start, self.stage = self.done, stage
+            self.start = self.done
+            self.stage = stage
         self.done = max(self.done, self.start + (1.0 - self.start) * _SHARE * fraction)
         self.tell(self.done, _STAGES.get(stage, stage))
 
 
-def predict(tell: Tell, file: Path, written: dict[str, str], settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+def predict(
+    tell: Tell, file: Path, written: dict[str, str], settings: dict[str, Any], folder: Path
+) -> dict[str, Any]:
     """Predictions of the model in the folder. settings : of PREDICTING"""
     tell(0.0, "predicting")
     with warnings.catch_warnings():
@@ -143,7 +165,12 @@ def predict(tell: Tell, file: Path, written: dict[str, str], settings: dict[str,
     given = len(column_names(table))
     shown = rows.iloc[:SHOWN, [*range(given, rows.shape[1]), *range(given)]]
     cells = [[_cell(value) for value in row] for row in shown.itertuples(index=False)]
-    return {"columns": list(shown.columns), "cells": cells, "n_rows": len(rows), "sentences": sentences}
+    return {
+        "columns": list(shown.columns),
+        "cells": cells,
+        "n_rows": len(rows),
+        "sentences": sentences,
+    }
 
 
 def _cell(value: Any) -> str:
@@ -156,7 +183,8 @@ _TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit, "p
 
 
 def work(connection: Any, folder: Path) -> None:
-    """Answer tasks with (fraction, message) on the way, then a result or, where it failed, a sentence."""
+    """Answer tasks with (fraction, message) on the way, then a result or, where it failed, a
+    sentence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the page, which ends this process
 
     def tell(fraction: float, message: str) -> None:
@@ -176,9 +204,15 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             result = _TASKS[task](tell, **arguments)
-        said = {_message(warning.message): issubclass(warning.category, DataWarning) for warning in caught}
+        said = {
+            _message(warning.message): issubclass(warning.category, DataWarning)
+            for warning in caught
+        }
         notes = [*result.get("notes", ()), *(text for text, note in said.items() if note)]
-        return result | {"notes": notes, "warnings": [text for text, note in said.items() if not note]}
+        return result | {
+            "notes": notes,
+            "warnings": [text for text, note in said.items() if not note],
+        }
     except InvarianceError as error:
         return _message(error)
     except MemoryError:
@@ -186,7 +220,10 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
     except Exception as error:
         traceback.print_exc()
         name = type(error).__name__
-        return f"This is a fault of invariance, not of your table: {name}: {error}. The terminal shows more."
+        return (
+            f"This is a fault of invariance, not of your table: {name}: {error}. The terminal "
+            "shows more."
+        )
 
 
 def _message(error: Exception | str) -> str:

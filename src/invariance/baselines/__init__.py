@@ -1,4 +1,5 @@
-"""The methods that Bayesian invariant prediction is compared with, behind the same estimator interface."""
+"""The methods that Bayesian invariant prediction is compared with, behind the same estimator
+interface."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from .stabilized_regression import StabilizedRegression as StabilizedRegression
 
 _NAMES = {
-    "all_features": ("Anchor", "GradientBoosting", "RandomForest", "RandomIntercept", "RidgeRegression", "VREx"),
+    "all_features": (
+        "Anchor",
+        "GradientBoosting",
+        "RandomForest",
+        "RandomIntercept",
+        "RidgeRegression",
+        "VREx",
+    ),
     "base": ("LassoScreen", "Screened"),
     "eills": ("EILLS",),
     "icp": ("ICP", "HiddenICP", "StabilityICP"),

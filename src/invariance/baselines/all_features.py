@@ -1,4 +1,5 @@
-"""Methods that predict with all features: pooled, for any kind of outcome, or linear, by what environments share."""
+"""Methods that predict with all features: pooled, for any kind of outcome, or linear, by what
+environments share."""
 
 from __future__ import annotations
 
@@ -24,9 +25,13 @@ from ..screening import standardized
 from .base import Baseline, kind_for
 from .subsets import check_columns
 
-_STRENGTHS, _FOLDS = np.logspace(-4.0, 2.0, 13), 5
-# Of V-REx: Newton's steps at one weight, the least share of the strongest bend, and of the value that is left to gain.
-_MOST_STEPS, _FLAT, _CONVERGED = 500, 1e-10, 1e-13
+_STRENGTHS = np.logspace(-4.0, 2.0, 13)
+_FOLDS = 5
+# Of V-REx: Newton's steps at one weight, the least share of the strongest bend, and of the value
+# that is left to gain.
+_MOST_STEPS = 500
+_FLAT = 1e-10
+_CONVERGED = 1e-13
 
 
 class AllFeatures(Baseline):
@@ -51,8 +56,8 @@ class Pooled(AllFeatures):
 
 
 class RidgeRegression(Pooled):
-    """Ridge regression on all features: of numbers, logistic of two classes, Poisson of counts. Its strength is the one
-    of 13 with the smallest error over five random folds of all rows.
+    """Ridge regression on all features: of numbers, logistic of two classes, Poisson of counts. Its
+    strength is the one of 13 with the smallest error over five random folds of all rows.
 
     Parameters
     ----------
@@ -61,8 +66,8 @@ class RidgeRegression(Pooled):
 
     Attributes
     ----------
-    strength_ : of the penalty, strength / 2 · Σ coefficient², on the mean negative log-likelihood (half the squared
-        error), with columns of standard deviation 1
+    strength_ : of the penalty, strength / 2 · Σ coefficient², on the mean negative log-likelihood
+        (half the squared error), with columns of standard deviation 1
     """
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
@@ -84,7 +89,9 @@ class RidgeRegression(Pooled):
             return kind.error(data.y, predicted, data.exposure)
 
         self.strength_ = float(min(_STRENGTHS, key=error))
-        fit = kind.ridge(self.strength_ * data.n_rows, data.y).fit(X, y / unit, sample_weight=weights)
+        fit = kind.ridge(self.strength_ * data.n_rows, data.y).fit(
+            X, y / unit, sample_weight=weights
+        )
         coefficients = np.ravel(fit.coef_) * (np.ptp(X, axis=0) / np.ptp(data.X, axis=0))
         intercept = np.ravel(fit.intercept_)[0] + np.log(unit) - data.X.mean(axis=0) @ coefficients
         return coefficients, float(intercept)
@@ -118,8 +125,8 @@ class _Trees(Pooled):
 
 
 class RandomForest(_Trees):
-    """A random forest on all features, of 100 trees with five rows or more in a leaf: of numbers, of two classes, of
-    counts by the Poisson deviance.
+    """A random forest on all features, of 100 trees with five rows or more in a leaf: of numbers,
+    of two classes, of counts by the Poisson deviance.
 
     Parameters
     ----------
@@ -142,8 +149,8 @@ class RandomForest(_Trees):
 
 
 class GradientBoosting(_Trees):
-    """Histogram gradient boosting on all features, with the defaults of scikit-learn: of numbers, of two classes, of
-    counts by the Poisson deviance.
+    """Histogram gradient boosting on all features, with the defaults of scikit-learn: of numbers,
+    of two classes, of counts by the Poisson deviance.
 
     Parameters
     ----------
@@ -179,7 +186,8 @@ class Linear(AllFeatures):
 
 @dataclass(eq=False, repr=False)
 class RandomIntercept(Linear):
-    """A linear mixed model with a random intercept in each environment, by restricted maximum likelihood (REML).
+    """A linear mixed model with a random intercept in each environment, by restricted maximum
+    likelihood (REML).
 
     Parameters
     ----------
@@ -187,8 +195,10 @@ class RandomIntercept(Linear):
 
     Attributes
     ----------
-    coef_, intercept_ : the fixed part (generalised least squares), which predicts in an environment not seen
-    ratio_ : variance of the environments' intercepts over that of the noise; noise_ : variance of the noise
+    coef_, intercept_ : the fixed part (generalised least squares), which predicts in an environment
+        not seen
+    ratio_ : variance of the environments' intercepts over that of the noise; noise_ : variance of
+        the noise
     effects_ : {label: its intercept − intercept_}, predicted (BLUP)
     """
 
@@ -198,16 +208,23 @@ class RandomIntercept(Linear):
 
     def _line(self, moments: Moments) -> tuple[Floats, float]:
         fit = random_intercept(moments, moments.feature_columns)
-        self.ratio_, self.noise_ = fit.ratio, fit.noise
+        self.ratio_ = fit.ratio
+        self.noise_ = fit.noise
         self.effects_ = dict(zip(moments.environments, fit.effects.tolist(), strict=True))
         return fit.coefficients, fit.intercept
 
     def predict(self, X: Any, environments: ArrayLike | str | None = None) -> Floats:
-        """The outcome in an environment not seen, or in those that one label per row (or a column of X) names."""
+        """The outcome in an environment not seen, or in those that one label per row (or a column
+        of X) names."""
         predicted = super().predict(X)
         if environments is None:
             return predicted
-        return predicted + np.array([*self.effects_.values(), 0.0])[places_of_rows(X, environments, [*self.effects_])]
+        return (
+            predicted
+            + np.array([*self.effects_.values(), 0.0])[
+                places_of_rows(X, environments, [*self.effects_])
+            ]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +236,9 @@ class _Environments:
     scatter: Floats
 
     def without(self, e: int) -> Self:
-        return type(self)(*(np.delete(part, e, axis=0) for part in (self.counts, self.means, self.scatter)))
+        return type(self)(
+            *(np.delete(part, e, axis=0) for part in (self.counts, self.means, self.scatter))
+        )
 
     @property
     def centre(self) -> Floats:
@@ -227,20 +246,22 @@ class _Environments:
         return self.means[0] + self.counts @ (self.means - self.means[0]) / self.counts.sum()
 
     def pooled(self, between: float = 1.0) -> Floats:
-        """(d, d) centred products of all rows; between : weight of those of the environments' means"""
+        """(d, d) centred products of all rows; between : weight of those of the environments'
+        means"""
         gaps = self.means - self.centre
         return self.scatter.sum(axis=0) + between * (self.counts * gaps.T) @ gaps
 
     def errors(self, e: int, lines: Floats) -> Floats:
-        """(S,) mean squared errors of lines (S, d), intercepts last, in the environment at place e"""
+        """(S,) mean squared errors of lines (S, d), intercepts last, in the environment at place
+        e"""
         left = np.insert(-lines[:, :-1], lines.shape[1] - 1, 1.0, axis=1)
         spread = np.einsum("sd,df,sf->s", left, self.scatter[e], left) / self.counts[e]
         return spread + (left @ self.means[e] - lines[:, -1]) ** 2
 
 
 class Penalised(Linear):
-    """Least squares with a price for what differs between environments, of a weight that environments left out choose
-    unless it is given. A subclass implements `_lines`."""
+    """Least squares with a price for what differs between environments, of a weight that
+    environments left out choose unless it is given. A subclass implements `_lines`."""
 
     # Weights that are tried, the one of least squares first: it wins where others are as good.
     _weights: ClassVar[tuple[float, ...]]
@@ -253,11 +274,15 @@ class Penalised(Linear):
     def _check_settings(self) -> None:
         weight = getattr(self, self._name)
         if weight is not None and not 0.0 <= weight < np.inf:
-            raise SettingError(f"{self._name}={weight!r} is not a weight: use None or a number from 0 on, such as 10.")
+            raise SettingError(
+                f"{self._name}={weight!r} is not a weight: use None or a number from 0 on, such "
+                "as 10."
+            )
 
     def _line(self, moments: Moments) -> tuple[Floats, float]:
         data = _Environments(moments.counts.astype(float), moments.gaps, moments.scatter[:-1])
-        weight, n_environments = getattr(self, self._name), moments.n_environments
+        weight = getattr(self, self._name)
+        n_environments = moments.n_environments
         self.left_out_errors_: dict[float, float] = {}
         if weight is None and n_environments > 2:
             lines = (self._lines(data.without(e), self._weights) for e in range(n_environments))
@@ -267,7 +292,10 @@ class Penalised(Linear):
         elif weight is None:
             weight = self._weights[0]
             if n_environments == 2:
-                why = f"{self._name} is chosen by environments left out, which takes three, and there are two"
+                why = (
+                    f"{self._name} is chosen by environments left out, which takes three, and "
+                    "there are two"
+                )
                 warn(f"{why}: this is least squares. Give {self._name} to {type(self).__name__}.")
         setattr(self, f"{self._name}_", float(weight))
         line = self._lines(data, (float(weight),))[0]
@@ -277,20 +305,24 @@ class Penalised(Linear):
 
 @dataclass(eq=False, repr=False)
 class Anchor(Penalised):
-    """Anchor regression (Rothenhäusler, Meinshausen, Bühlmann & Peters 2021), the environments' indicators as anchors.
+    """Anchor regression (Rothenhäusler, Meinshausen, Bühlmann & Peters 2021), the environments'
+    indicators as anchors.
 
-    Minimises Σ (residual)² + (γ − 1) Σ (mean residual of the row's environment)² over all rows, of centred columns.
+    Minimises Σ (residual)² + (γ − 1) Σ (mean residual of the row's environment)² over all rows, of
+    centred columns.
 
     Parameters
     ----------
-    gamma : γ; 0 looks at differences within environments only, 1 is least squares, large ones protect against shifts of
-        the means; None chooses among 0 and 0.1 to 1000 by the error in environments left out, which count alike
+    gamma : γ; 0 looks at differences within environments only, 1 is least squares, large ones
+        protect against shifts of the means; None chooses among 0 and 0.1 to 1000 by the error in
+        environments left out, which count alike
     columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
     gamma_ : the one used, 1 where there are fewer than three environments to choose by
-    left_out_errors_ : {γ: root mean squared error in environments left out}, empty where none was chosen
+    left_out_errors_ : {γ: root mean squared error in environments left out}, empty where none was
+        chosen
     """
 
     _weights = (1.0, 0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -300,7 +332,8 @@ class Anchor(Penalised):
     columns: Columns | None = None
 
     def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        centre, lines = data.centre, []
+        centre = data.centre
+        lines = []
         for gamma in weights:
             products = data.pooled(gamma)
             whitening = whitening_of(products[:-1, :-1])
@@ -311,23 +344,25 @@ class Anchor(Penalised):
 
 @dataclass(eq=False, repr=False)
 class VREx(Penalised):
-    """Linear V-REx (Krueger and others 2021): mean of the environments' mean squared errors + λ times their variance.
+    """Linear V-REx (Krueger and others 2021): mean of the environments' mean squared errors + λ
+    times their variance.
 
     Parameters
     ----------
-    penalty : λ for an outcome of variance 1; None chooses among 0 and 0.1 to 1000 by the error in environments left
-        out, which count alike
+    penalty : λ for an outcome of variance 1; None chooses among 0 and 0.1 to 1000 by the error in
+        environments left out, which count alike
     columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
     penalty_ : the one used, 0 where there are fewer than three environments to choose by
-    left_out_errors_ : {λ: root mean squared error in environments left out}, empty where none was chosen
+    left_out_errors_ : {λ: root mean squared error in environments left out}, empty where none was
+        chosen
 
     Notes
     -----
-    Environments count alike, whatever their rows. The minimum need not be the only one: it is the one that least
-    squares lead to as λ grows.
+    Environments count alike, whatever their rows. The minimum need not be the only one: it is the
+    one that least squares lead to as λ grows.
     """
 
     _weights = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -337,9 +372,12 @@ class VREx(Penalised):
     columns: Columns | None = None
 
     def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        products, centre = data.pooled(), data.centre
+        products = data.pooled()
+        centre = data.centre
         # Columns of mean 0 and variance 1, without correlation, and the outcome in the same way.
-        whitening, n, d = whitening_of(products[:-1, :-1]), data.counts.sum(), len(centre)
+        whitening = whitening_of(products[:-1, :-1])
+        n = data.counts.sum()
+        d = len(centre)
         basis = np.zeros((d, whitening.shape[1] + 1))
         basis[:-1, :-1], basis[-1, -1] = np.sqrt(n) * whitening, np.sqrt(n / products[-1, -1])
         means = np.hstack([np.ones((len(data.counts), 1)), (data.means - centre) @ basis])
@@ -348,12 +386,15 @@ class VREx(Penalised):
         path = [weight for weight in self._weights if weight < weights[-1]]
         found = _along(squares, (*path, weights[-1]))[-len(weights) :]
         coefficients = found[:, 1:] @ basis[:-1, :-1].T / basis[-1, -1]
-        return np.column_stack([coefficients, centre[-1] + found[:, 0] / basis[-1, -1] - coefficients @ centre[:-1]])
+        return np.column_stack(
+            [coefficients, centre[-1] + found[:, 0] / basis[-1, -1] - coefficients @ centre[:-1]]
+        )
 
 
 def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
-    """(S, k) minimisers of mean + λ · variance of the environments' risks at rising λ (S,), each from the one before.
-    squares (E, k + 1, k + 1): mean products of k columns and the outcome in each environment"""
+    """(S, k) minimisers of mean + λ · variance of the environments' risks at rising λ (S,), each
+    from the one before. squares (E, k + 1, k + 1): mean products of k columns and the outcome in
+    each environment"""
 
     def value(found: Floats, penalty: float) -> float:
         left = np.append(-found, 1.0)
@@ -361,19 +402,23 @@ def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
         return float(risks.mean() + penalty * risks.var())
 
     average = squares.mean(axis=0)
-    current, found = np.linalg.solve(average[:-1, :-1], average[:-1, -1]), []
+    current = np.linalg.solve(average[:-1, :-1], average[:-1, -1])
+    found = []
     for penalty in penalties:
         for _ in range(_MOST_STEPS):
             left = np.append(-current, 1.0)
-            risks, slopes = squares @ left @ left, -2.0 * (squares @ left)[:, :-1]
+            risks = squares @ left @ left
+            slopes = -2.0 * (squares @ left)[:, :-1]
             shares = (1.0 + 2.0 * penalty * (risks - risks.mean())) / len(risks)
-            gradient, apart = shares @ slopes, slopes - slopes.mean(axis=0)
+            gradient = shares @ slopes
+            apart = slopes - slopes.mean(axis=0)
             spread = 2.0 * penalty * apart.T @ apart / len(risks)
             curvature = np.tensordot(2.0 * shares, squares[:, :-1, :-1], 1) + spread
             # Newton's step, downhill also where the surface bends down.
             bends, directions = np.linalg.eigh(curvature)
             bends = np.maximum(np.abs(bends), _FLAT * np.abs(bends).max())
-            step, before = directions @ (directions.T @ gradient / bends), value(current, penalty)
+            step = directions @ (directions.T @ gradient / bends)
+            before = value(current, penalty)
             if gradient @ step <= _CONVERGED * before:
                 current = current - step
                 break

@@ -1,4 +1,5 @@
-"""What the methods that BIP is compared with share: they select features, then predict by a fit to all rows."""
+"""What the methods that BIP is compared with share: they select features, then predict by a fit to
+all rows."""
 
 from __future__ import annotations
 
@@ -39,16 +40,23 @@ def _of_times(model: Any) -> bool:
 
 
 class Baseline(EnvironmentSelector):
-    """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a mask (p,).
+    """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a
+    mask (p,).
 
-    Predictions are those of the outcome's own model of the selected features, fitted to all rows together: least
-    squares of numbers, the probability of the second of two classes, the expected count per unit of exposure, the
-    median time.
+    Predictions are those of the outcome's own model of the selected features, fitted to all rows
+    together: least squares of numbers, the probability of the second of two classes, the expected
+    count per unit of exposure, the median time.
     """
 
     alpha = 0.05
-    _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count")  # of outcomes that it can be fitted to
-    _takes: ClassVar[tuple[str, ...]] = ()  # what comes with an outcome and is used: "event", "exposure"
+    _kinds: ClassVar[tuple[str, ...]] = (
+        "number",
+        "classes",
+        "count",
+    )  # of outcomes that it can be fitted to
+    _takes: ClassVar[
+        tuple[str, ...]
+    ] = ()  # what comes with an outcome and is used: "event", "exposure"
     _as_number: ClassVar[bool] = True  # its selection is by least squares, whatever the outcome
     _any_size: ClassVar[bool] = False  # environments may have any number of rows
     _hazard: Any = None  # of times
@@ -57,21 +65,28 @@ class Baseline(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | str | None = None, **unknown: Any
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        environments: ArrayLike | str | None = None,
+        **unknown: Any,
     ) -> Self:
-        """Fit to X (n, p), y (n,) and one environment label per row (or the name of a column of X), or to a
-        MultiEnvironmentData X."""
+        """Fit to X (n, p), y (n,) and one environment label per row (or the name of a column of X),
+        or to a MultiEnvironmentData X."""
         refuse_arguments(unknown)
         data = self._read(X, y, environments, {})
         self._check_outcome(data)
         family, data = with_family_columns(family_of(data), data)
         self._lay_out(data)
         selected = self._select(data)
-        self._keep(data, selected, self._predicted(data, family), *self._coefficients(data, selected))
+        self._keep(
+            data, selected, self._predicted(data, family), *self._coefficients(data, selected)
+        )
         return self
 
     def predict(self, X: Any) -> Floats:
-        """(n,) the expected outcome; of two classes the probability of the second, of times the median"""
+        """(n,) the expected outcome; of two classes the probability of the second, of times the
+        median"""
         check_is_fitted(self)
         if self._outcome.kind.censored:
             return self._hazard.median(self._risk(X))
@@ -95,24 +110,37 @@ class Baseline(EnvironmentSelector):
 
     def _check_settings(self) -> None:
         if not 0.0 < self.alpha < 1.0:
-            raise SettingError(f"alpha={self.alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
+            raise SettingError(
+                f"alpha={self.alpha!r} is not a level: use a number between 0 and 1, such as 0.05."
+            )
 
     def _check_outcome(self, data: MultiEnvironmentData) -> None:
         """Raise where the method cannot be fitted to the outcome."""
-        name, kind = type(self).__name__, data.outcome_kind
+        name = type(self).__name__
+        kind = data.outcome_kind
         for role in data.outcome_columns:
             if role not in self._takes:
                 column = getattr(data, f"{role}_name")
-                raise DataError(f"{name} cannot use the {role} {column!r}: BIP and PooledRegression can.")
+                raise DataError(
+                    f"{name} cannot use the {role} {column!r}: BIP and PooledRegression can."
+                )
         if kind.kind not in self._kinds:
-            raise DataError(f"{name} has no model of this outcome: {kind.reason}. BIP and PooledRegression have.")
+            raise DataError(
+                f"{name} has no model of this outcome: {kind.reason}. BIP and PooledRegression "
+                "have."
+            )
         if self._any_size:
             return
-        flat_allowed = not self._as_number  # what is fitted to all rows together does not mind one environment
-        check_environments(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed)
+        flat_allowed = (
+            not self._as_number
+        )  # what is fitted to all rows together does not mind one environment
+        check_environments(
+            data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed
+        )
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        """(q,) of the columns of the data, and the intercept: the pooled fit of the selected features."""
+        """(q,) of the columns of the data, and the intercept: the pooled fit of the selected
+        features."""
         columns = data.features.expand(selected)
         if kind_for(data).by_least_squares:
             fit: Any = least_squares(data.X[:, columns], data.y)
@@ -125,7 +153,8 @@ class Baseline(EnvironmentSelector):
 
 
 class Screened(Baseline):
-    """A method that sees only the features that pass a screen, and those that its prior includes for certain.
+    """A method that sees only the features that pass a screen, and those that its prior includes
+    for certain.
 
     Parameters
     ----------
@@ -138,8 +167,8 @@ class Screened(Baseline):
     estimator_ : the fitted method, over the screened features
     screened_features_ : tuple of names; screened_ : (n_features_in_,) bool
     used_fallback_ : whether correlation decided because the Lasso kept nothing
-    p_values_, inclusion_probabilities_ : (n_features_in_,) those of the method, where it has them; NaN for features
-        that the screen left out
+    p_values_, inclusion_probabilities_ : (n_features_in_,) those of the method, where it has them;
+        NaN for features that the screen left out
 
     Examples
     --------
@@ -155,7 +184,10 @@ class Screened(Baseline):
     inclusion_probabilities_: Floats
 
     def __init__(
-        self, estimator: Any, screen: LassoScreen | Screening | None = None, columns: Columns | None = None
+        self,
+        estimator: Any,
+        screen: LassoScreen | Screening | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.estimator = estimator
         self.screen = screen
@@ -164,13 +196,19 @@ class Screened(Baseline):
     def _check_settings(self) -> None:
         method = self.estimator
         if method.columns not in (None, Columns()):
-            raise SettingError(f"{type(method).__name__} inside Screened sees no table: give columns= to Screened.")
+            raise SettingError(
+                f"{type(method).__name__} inside Screened sees no table: give columns= to Screened."
+            )
         if is_classifier(method):
             what = f"Screened predicts numbers, and {type(method).__name__} classes"
             raise SettingError(what, use(" in a BIP for probabilities", family="logistic"))
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        screening = self.screen if isinstance(self.screen, Screening) else (self.screen or LassoScreen()).screen(data)
+        screening = (
+            self.screen
+            if isinstance(self.screen, Screening)
+            else (self.screen or LassoScreen()).screen(data)
+        )
         # What the method's prior includes for certain, whatever the screen thinks of it.
         forced = as_prior(getattr(self.estimator, "prior", None)).forced(data.original_features)
         self._kept = kept = screening.kept | np.isin(data.feature_names, list(forced))
@@ -181,7 +219,11 @@ class Screened(Baseline):
         self.used_fallback_ = screening.used_fallback
         for name in ("p_values_", "inclusion_probabilities_"):
             if hasattr(self.estimator_, name):
-                setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
+                setattr(
+                    self,
+                    name,
+                    self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan),
+                )
         return _unfold(self.estimator_.support_, kept, False)
 
     def predict(self, X: Any) -> Floats:
@@ -191,17 +233,22 @@ class Screened(Baseline):
 
     def _screened(self, X: Any) -> pd.DataFrame:
         """The columns that the method has seen."""
-        return pd.DataFrame(self._fitted_columns(X), columns=list(self.columns_))[list(self.estimator_.columns_)]
+        return pd.DataFrame(self._fitted_columns(X), columns=list(self.columns_))[
+            list(self.estimator_.columns_)
+        ]
 
     def _predicted(self, data: Any, family: Family) -> PredictedOutcome:
         return self.estimator_._outcome
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        return _unfold(self.estimator_.coef_, data.features.expand(self._kept), 0.0), self.estimator_.intercept_
+        return _unfold(
+            self.estimator_.coef_, data.features.expand(self._kept), 0.0
+        ), self.estimator_.intercept_
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> Any:
-    """(p,) a fitted attribute (n_features_in_,) by the features of the data; None where the model has no such thing."""
+    """(p,) a fitted attribute (n_features_in_,) by the features of the data; None where the model
+    has no such thing."""
     if not hasattr(model, name):
         return None
     owner = model._expand(np.arange(data.n_features), -1)

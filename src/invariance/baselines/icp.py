@@ -1,4 +1,5 @@
-"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016), also with hidden variables and by stability."""
+"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016), also with hidden variables and
+by stability."""
 
 from __future__ import annotations
 
@@ -21,14 +22,20 @@ from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
-from ..kernels.baseline_scores import coefficient_hull, contrast_statistics, residual_moments, residual_moments_by_rows
+from ..kernels.baseline_scores import (
+    coefficient_hull,
+    contrast_statistics,
+    residual_moments,
+    residual_moments_by_rows,
+)
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
 from .base import Baseline
 from .subsets import PER_BLOCK, check_columns, checked_subsets
 
-# Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
+# Second moments keep at least eight digits of a residual variance above this; below it the rows
+# decide.
 DECIDABLE = 1e-7
 
 
@@ -47,15 +54,21 @@ class ResidualTests:
         self._means = moments.gaps * scale
 
     def test(self, masks: Mask) -> tuple[Floats, Mask]:
-        """p-values (S,), and (S,) where the features leave no residual, so that nothing speaks against invariance."""
-        n, n_environments = len(masks), len(self.counts)
+        """p-values (S,), and (S,) where the features leave no residual, so that nothing speaks
+        against invariance."""
+        n = len(masks)
+        n_environments = len(self.counts)
         if n_environments == 1:
             return np.ones(n), np.zeros(n, dtype=bool)
         columns = self.data.features.expand(masks)
-        mean, scatter = residual_moments(self._gram, self._local, self._means, *as_lists(columns), DECIDABLE)
+        mean, scatter = residual_moments(
+            self._gram, self._local, self._means, *as_lists(columns), DECIDABLE
+        )
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
-            by_rows = residual_moments_by_rows(*self._rows, self.counts, *as_lists(columns[undecided]), DEPENDENT)
+            by_rows = residual_moments_by_rows(
+                *self._rows, self.counts, *as_lists(columns[undecided]), DEPENDENT
+            )
             mean[undecided], scatter[undecided] = by_rows
         determined = np.all((scatter == 0.0) & (mean == 0.0), axis=1)
         p_values = _smallest(mean, scatter, self.counts)
@@ -63,18 +76,26 @@ class ResidualTests:
         return np.where(determined, 1.0, p_values), determined
 
     def confidence_intervals(self, parts: Iterable[Mask], alpha: float) -> Floats:
-        """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
+        """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4
+        × standard error."""
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
-        quantile, expand = ndtri(1.0 - alpha / 4.0), self.data.features.expand
+        quantile = ndtri(1.0 - alpha / 4.0)
+        expand = self.data.features.expand
         fits = pooled, float(self.data.n_rows)
-        hulls = np.array([coefficient_hull(*fits, *as_lists(expand(part)), DEPENDENT, quantile) for part in parts])
+        hulls = np.array(
+            [
+                coefficient_hull(*fits, *as_lists(expand(part)), DEPENDENT, quantile)
+                for part in parts
+            ]
+        )
         units = self._scale[:-1] / self._scale[-1]
         return np.column_stack([hulls[:, 0].min(axis=0) * units, hulls[:, 1].max(axis=0) * units])
 
     @cached_property
     def _rows(self) -> tuple[Floats, Integers]:
-        """Unit columns [x, y] as (d, m), each environment's rows rotated into at most d of them and its mean."""
+        """Unit columns [x, y] as (d, m), each environment's rows rotated into at most d of them and
+        its mean."""
         unit, _, _ = unit_rows(np.column_stack([self.data.X, self.data.y]))
         parts = []
         for e in range(self.data.n_environments):
@@ -87,32 +108,40 @@ class ResidualTests:
 
 
 def _smallest(mean: Floats, scatter: Floats, counts: Floats) -> Floats:
-    """(S,) smallest p-value over environments and over the tests of the mean and of the variance."""
+    """(S,) smallest p-value over environments and over the tests of the mean and of the
+    variance."""
     t, df, ratio = contrast_statistics(mean, scatter, counts)
     with np.errstate(invalid="ignore"):
         means = np.where(np.isinf(t), 0.0, 2.0 * stdtr(df, -t))
-        return np.minimum(means, f_test(ratio, counts - 1.0, counts.sum() - counts - 1.0)).min(axis=1)
+        return np.minimum(means, f_test(ratio, counts - 1.0, counts.sum() - counts - 1.0)).min(
+            axis=1
+        )
 
 
 def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
-    """Two-sided p-value of a ratio of variances; the tail that is computed is the one that can be tiny."""
+    """Two-sided p-value of a ratio of variances; the tail that is computed is the one that can be
+    tiny."""
     upper = ratio > 1.0
     weighted = np.where(upper, other_df / ratio, df * ratio)
-    a, b = np.where(upper, other_df, df), np.where(upper, df, other_df)
+    a = np.where(upper, other_df, df)
+    b = np.where(upper, df, other_df)
     tail = betainc(0.5 * a, 0.5 * b, weighted / (weighted + b))
     return 2.0 * np.minimum(tail, 1.0 - tail)
 
 
 @dataclass(eq=False, repr=False)
 class ICP(Baseline):
-    """Invariant causal prediction: the features that every subset with invariant residuals has in common.
+    """Invariant causal prediction: the features that every subset with invariant residuals has in
+    common.
 
-    For each subset: pooled least squares with an intercept, then per environment Welch's t-test of the mean and a
-    two-sided F-test of the variance of its residuals against all others', combined by Bonferroni.
+    For each subset: pooled least squares with an intercept, then per environment Welch's t-test of
+    the mean and a two-sided F-test of the variance of its residuals against all others', combined
+    by Bonferroni.
 
-    The smallest of these p-values counts 2(E − 1) times, as in the authors' R package (InvariantCausalPrediction 0.8,
-    getpval.R), although E pairs of tests are made: with two environments both pairs are the same test, with more the
-    level may be exceeded by up to E/(E − 1). For a level that is kept in any case use alpha · (E − 1)/E.
+    The smallest of these p-values counts 2(E − 1) times, as in the authors' R package
+    (InvariantCausalPrediction 0.8, getpval.R), although E pairs of tests are made: with two
+    environments both pairs are the same test, with more the level may be exceeded by up to E/(E −
+    1). For a level that is kept in any case use alpha · (E − 1)/E.
 
     Parameters
     ----------
@@ -124,12 +153,13 @@ class ICP(Baseline):
 
     Attributes
     ----------
-    outcome_ : "selected" (the accepted subsets share features), "empty" (they share none) or "rejected" (none accepted)
+    outcome_ : "selected" (the accepted subsets share features), "empty" (they share none) or
+        "rejected" (none accepted)
     accepted_ : list of tuples of names, smallest subsets first
-    p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature; NaN when the model is
-        rejected, 1 for a constant feature and with a single environment
-    confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets; NaN when the model is rejected, unbounded
-        where features are collinear
+    p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature; NaN when
+        the model is rejected, 1 for a constant feature and with a single environment
+    confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets; NaN when the model is
+        rejected, unbounded where features are collinear
     subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
     subsets_ : data frame of them, the largest p-value first: subset, size, p_value
     model_rejected_ : bool; support_, coef_, intercept_ : as for every selector
@@ -154,18 +184,25 @@ class ICP(Baseline):
         check_is_fitted(self)
         order = np.argsort(-self.subset_p_values_, kind="stable")
         subsets = [tuple(self._names[mask]) for mask in self._space.masks(order)]
-        return pd.DataFrame({"subset": subsets, "size": map(len, subsets), "p_value": self.subset_p_values_[order]})
+        return pd.DataFrame(
+            {"subset": subsets, "size": map(len, subsets), "p_value": self.subset_p_values_[order]}
+        )
 
     @property
     def accepted_(self) -> list[tuple[str, ...]]:
         found = self.subsets_
-        return found[found["p_value"] > self.alpha].sort_values("size", kind="stable")["subset"].tolist()
+        return (
+            found[found["p_value"] > self.alpha]
+            .sort_values("size", kind="stable")["subset"]
+            .tolist()
+        )
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         space = checked_subsets("ICP", data.n_features, self.max_size)
         check_columns("ICP", data, data.n_rows - 2, space.max_size)
         tests = ResidualTests(data)
-        outside, common = np.zeros(data.n_features), np.ones(data.n_features, dtype=bool)
+        outside = np.zeros(data.n_features)
+        common = np.ones(data.n_features, dtype=bool)
         self.subset_p_values_ = np.full(space.n_subsets, np.nan)
         exact: list[int] = []
         work = space.blocks(tests.test, "testing subsets", self.n_jobs, self.progress)
@@ -178,15 +215,18 @@ class ICP(Baseline):
         if exact:
             names = self._names[space.masks(np.array(exact[:1]))[0]]
             warn(
-                f"features {format_subset(names)} determine the outcome {data.outcome_name!r} exactly, so nothing can "
-                "speak against their invariance. Is one of them a copy of the outcome? Leave it out."
+                f"features {format_subset(names)} determine the outcome {data.outcome_name!r} "
+                "exactly, so nothing can "
+                "speak against their invariance. Is one of them a copy of the outcome? Leave it "
+                "out."
             )
         accepted = np.flatnonzero(self.subset_p_values_ > self.alpha)
         intervals = np.full((data.features.n_columns, 2), np.nan)
         self.model_rejected_ = len(accepted) == 0
         if self.model_rejected_:
             self.outcome_ = "rejected"
-            outside[:], common[:] = np.nan, False
+            outside[:] = np.nan
+            common[:] = False
         else:
             self.outcome_ = "selected" if common.any() else "empty"
             parts = np.split(accepted, range(PER_BLOCK, len(accepted), PER_BLOCK))
@@ -198,10 +238,11 @@ class ICP(Baseline):
 
 @dataclass(eq=False, repr=False)
 class StabilityICP(Baseline):
-    """The features that ICP selects in most bootstrap samples, rows drawn with replacement in each environment.
+    """The features that ICP selects in most bootstrap samples, rows drawn with replacement in each
+    environment.
 
-    The defaults of level and number are those of Meinshausen, Hauser, Mooij, Peters, Versteeg & Bühlmann (2016), which
-    used it behind a Lasso screen ("Stability-screen").
+    The defaults of level and number are those of Meinshausen, Hauser, Mooij, Peters, Versteeg &
+    Bühlmann (2016), which used it behind a Lasso screen ("Stability-screen").
 
     Parameters
     ----------
@@ -216,7 +257,8 @@ class StabilityICP(Baseline):
 
     Attributes
     ----------
-    frequencies_ : (n_features_in_,) share of the samples in which a feature is selected; 0 for a constant feature
+    frequencies_ : (n_features_in_,) share of the samples in which a feature is selected; 0 for a
+        constant feature
     support_, coef_, intercept_ : as for every selector
 
     Examples
@@ -240,14 +282,19 @@ class StabilityICP(Baseline):
         super()._check_settings()
         check_whole_number("n_samples", self.n_samples, 1)
         if not 0.5 < self.threshold <= 1.0:
-            raise SettingError(f"threshold={self.threshold!r} is no majority: use a share above 0.5, such as 0.75.")
+            raise SettingError(
+                f"threshold={self.threshold!r} is no majority: use a share above 0.5, such as 0.75."
+            )
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         space = checked_subsets("StabilityICP", data.n_features, self.max_size)
         check_columns("StabilityICP", data, data.n_rows - 2, space.max_size)
-        generators, times = np.random.default_rng(self.random_state).spawn(self.n_samples), np.zeros(data.n_features)
+        generators = np.random.default_rng(self.random_state).spawn(self.n_samples)
+        times = np.zeros(data.n_features)
         with ProgressBar("selecting in samples", self.n_samples, self.progress) as bar:
-            for selected in ordered_map(lambda rng: self._selected_in(_sample(data, rng)), generators, self.n_jobs):
+            for selected in ordered_map(
+                lambda rng: self._selected_in(_sample(data, rng)), generators, self.n_jobs
+            ):
                 times += selected
                 bar.advance()
         frequencies = times / self.n_samples
@@ -255,10 +302,11 @@ class StabilityICP(Baseline):
         return frequencies >= self.threshold
 
     def _selected_in(self, data: MultiEnvironmentData) -> Mask:
-        """(p,) what all subsets that ICP accepts have in common; nothing where it accepts none, and of features that do
-        not vary in these rows"""
+        """(p,) what all subsets that ICP accepts have in common; nothing where it accepts none, and
+        of features that do not vary in these rows"""
         varies = np.logical_and.reduceat(np.ptp(data.X, axis=0) > 0.0, data.features.starts[:-1])
-        common, tests = varies.copy(), ResidualTests(data.narrowed(varies))
+        common = varies.copy()
+        tests = ResidualTests(data.narrowed(varies))
         space = checked_subsets("StabilityICP", int(varies.sum()), self.max_size)
         accepted = 0
         for _, masks, (p_values, _) in space.blocks(tests.test, "testing subsets", None, False):
@@ -271,18 +319,24 @@ class StabilityICP(Baseline):
 def _sample(data: MultiEnvironmentData, rng: np.random.Generator) -> MultiEnvironmentData:
     """As many rows of each environment, drawn with replacement"""
     rows = np.concatenate([rng.choice(data.rows(e), n) for e, n in enumerate(data.counts)])
-    chosen = {"X": data.X[rows], "y": data.y[rows], "environment_index": data.environment_index[rows]}
+    chosen = {
+        "X": data.X[rows],
+        "y": data.y[rows],
+        "environment_index": data.environment_index[rows],
+    }
     return replace(data, **chosen)
 
 
-_SMALLEST_ERROR, _SINGULAR = 1e-10, 1e-13
+_SMALLEST_ERROR = 1e-10
+_SINGULAR = 1e-13
 
 
 @dataclass(eq=False, repr=False)
 class HiddenICP(Baseline):
     """ICP with hidden variables (Rothenhäusler, Bühlmann, Meinshausen & Peters 2019).
 
-    Effects follow from how second moments differ between environments. Hidden confounders may exist, of equal strength.
+    Effects follow from how second moments differ between environments. Hidden confounders may
+    exist, of equal strength.
 
     For each environment against the rest (one contrast when there are two), the effects solve
     (difference of X'X/n) β = difference of X'y/n.
@@ -290,16 +344,18 @@ class HiddenICP(Baseline):
     Parameters
     ----------
     alpha : level; a feature is selected when its p-value is at most alpha
-    intercept : add a column of ones; without it the moments are not centred and the answer depends on where zero is
+    intercept : add a column of ones; without it the moments are not centred and the answer depends
+        on where zero is
     columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) smallest over the contrasts and over the feature's columns, Bonferroni corrected for
-        both; 1 for a constant feature
-    effects_ : (len(coef_),) β averaged over the contrasts, one for each column where features have several
-    confidence_intervals_ : (len(coef_), 2) intersection over the contrasts; where they contradict each other the
-        lower end is above the upper one
+    p_values_ : (n_features_in_,) smallest over the contrasts and over the feature's columns,
+        Bonferroni corrected for both; 1 for a constant feature
+    effects_ : (len(coef_),) β averaged over the contrasts, one for each column where features have
+        several
+    confidence_intervals_ : (len(coef_), 2) intersection over the contrasts; where they contradict
+        each other the lower end is above the upper one
     support_ : selected features; coef_, intercept_ : pooled least squares on them, for prediction
     """
 
@@ -315,26 +371,36 @@ class HiddenICP(Baseline):
         return p_values <= self.alpha
 
 
-def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) -> tuple[Floats, Floats, Floats]:
-    """p-values (p,) of the features; effects (q,) and intervals (q, 2) of their columns: all contrasts of one
-    environment against the rest, combined."""
-    features, n_environments = data.features, data.n_environments
+def hidden_effects(
+    data: MultiEnvironmentData, alpha: float, intercept: bool
+) -> tuple[Floats, Floats, Floats]:
+    """p-values (p,) of the features; effects (q,) and intervals (q, 2) of their columns: all
+    contrasts of one environment against the rest, combined."""
+    features = data.features
+    n_environments = data.n_environments
     q = features.n_columns
     if n_environments == 1:
         return np.ones(data.n_features), np.full(q, np.nan), np.tile([-np.inf, np.inf], (q, 1))
     check_columns("HiddenICP", data, data.n_rows - 1 - intercept)
-    # The equations are equivariant: unit scale keeps the solve well conditioned. With an intercept shifts do not count.
+    # The equations are equivariant: unit scale keeps the solve well conditioned. With an intercept
+    # shifts do not count.
     if intercept:
-        names, scale = ("(intercept)", *features.columns), _spread_within(data)
-        X, y = (data.X - data.X.mean(axis=0)) / scale, data.y - data.y.mean()
+        names = ("(intercept)", *features.columns)
+        scale = _spread_within(data)
+        X = (data.X - data.X.mean(axis=0)) / scale
+        y = data.y - data.y.mean()
     else:
-        names, scale = features.columns, np.abs(data.X).max(axis=0)
-        X, y = data.X / scale, data.y
+        names = features.columns
+        scale = np.abs(data.X).max(axis=0)
+        X = data.X / scale
+        y = data.y
     n_contrasts = n_environments if n_environments > 2 else 1
     quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))
     moments = _with_intercept if intercept else _as_given
-    effects, p_values = np.zeros(len(names)), np.ones(len(names))
-    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    effects = np.zeros(len(names))
+    p_values = np.ones(len(names))
+    lower = np.full(len(names), -np.inf)
+    upper = np.full(len(names), np.inf)
     for e in range(n_contrasts):
         inside = data.environment_index == e
         groups = np.flatnonzero(inside), np.flatnonzero(~inside)
@@ -344,14 +410,17 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
         if abs(values[weakest]) <= _SINGULAR * size:
             involved = np.array(names, dtype=object)[np.abs(vectors[:, weakest]) > 1e-3]
             raise DataError(
-                f"environment {in_quotes(data.environments[e])} has the others' second moments of {quoted(involved)}, "
-                "whose effects cannot be told apart: leave out combinations of other features, or the environment."
+                f"environment {in_quotes(data.environments[e])} has the others' second moments of "
+                f"{quoted(involved)}, "
+                "whose effects cannot be told apart: leave out combinations of other features, or "
+                "the environment."
             )
         inverse = (vectors / values) @ vectors.T
         directions = rows @ inverse
         influence = directions * (outcome - directions @ target)[:, None]
         variance = sum(influence[g].var(axis=0, ddof=1) / len(g) for g in groups)
-        beta, error = inverse @ target, np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
+        beta = inverse @ target
+        error = np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
         effects += beta / n_contrasts
         tail = stdtr(data.n_rows - 1.0, -np.abs(beta) / error)
         p_values = np.minimum(p_values, 2.0 * n_environments * tail)
@@ -364,26 +433,34 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
 
 
 Groups = tuple[NDArray[np.intp], NDArray[np.intp]]
-# Rows X (N, q), y (N,); difference (q, q), target (q,): of X'X/n and X'y/n between two groups; the size of these.
+# Rows X (N, q), y (N,); difference (q, q), target (q,): of X'X/n and X'y/n between two groups; the
+# size of these.
 Contrast = tuple[Floats, Floats, Floats, Floats, float]
 
 
 def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
-    (gram, cross), (other, other_cross) = ((X[g].T @ X[g] / len(g), X[g].T @ y[g] / len(g)) for g in groups)
+    (gram, cross), (other, other_cross) = (
+        (X[g].T @ X[g] / len(g), X[g].T @ y[g] / len(g)) for g in groups
+    )
     return X, y, gram - other, cross - other_cross, np.abs(gram).max() + np.abs(other).max()
 
 
 def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
-    """With a first column of ones, as large as keeps the equations balanced. Only the intercept depends on where zero
-    is. Seen from halfway between the two groups' means, the means' products are the same in both and drop out of the
-    difference, however large they are."""
+    """With a first column of ones, as large as keeps the equations balanced. Only the intercept
+    depends on where zero is. Seen from halfway between the two groups' means, the means' products
+    are the same in both and drop out of the difference, however large they are."""
     values = np.column_stack([X, y])
     means = [values[g].mean(axis=0) for g in groups]
-    inner, other = ((values[g] - mean).T @ (values[g] - mean) / len(g) for g, mean in zip(groups, means, strict=True))
-    gap, values = means[0] - means[1], values - (means[0] + means[1]) / 2.0
+    inner, other = (
+        (values[g] - mean).T @ (values[g] - mean) / len(g)
+        for g, mean in zip(groups, means, strict=True)
+    )
+    gap = means[0] - means[1]
+    values = values - (means[0] + means[1]) / 2.0
     largest = float(np.abs(gap[:-1]).max())
     one = 1.0 / largest if largest > 0.0 else 1.0
-    difference, target = np.zeros((len(gap), len(gap))), np.append(one * gap[-1], (inner - other)[:-1, -1])
+    difference = np.zeros((len(gap), len(gap)))
+    target = np.append(one * gap[-1], (inner - other)[:-1, -1])
     difference[0, 1:] = difference[1:, 0] = one * gap[:-1]
     difference[1:, 1:] = (inner - other)[:-1, :-1]
     rows = np.column_stack([np.full(len(y), one), values[:, :-1]])
@@ -391,7 +468,10 @@ def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
 
 
 def _spread_within(data: MultiEnvironmentData) -> Floats:
-    """(q,) standard deviation of each column inside the environments; its largest value where that is 0."""
-    squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments)))
+    """(q,) standard deviation of each column inside the environments; its largest value where that
+    is 0."""
+    squares = sum(
+        len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments))
+    )
     spread = np.sqrt(squares / data.n_rows)
     return np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))

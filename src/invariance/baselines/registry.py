@@ -1,4 +1,5 @@
-"""The methods of a comparison by name, with a line of help each. Loads none of them until one is built."""
+"""The methods of a comparison by name, with a line of help each. Loads none of them until one is
+built."""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from .._tools.registry import load
 if TYPE_CHECKING:
     from ..estimators.selector import EnvironmentSelector
 
-# Beyond so many features a comparison screens first where a method is slow with many, unless told otherwise.
+# Beyond so many features a comparison screens first where a method is slow with many, unless told
+# otherwise.
 MOST_FEATURES = 16
 
 
 @dataclass(frozen=True)
 class Method:
     """home : "room.module:Class"; help : what it selects
-    kind : whether it asks for invariance, for prediction on all rows together, or must be told the truth
+    kind : whether it asks for invariance, for prediction on all rows together, or must be told the
+        truth
     many : it takes many features; screened : it sees only what a Lasso screen lets pass
     predictor : it predicts with all features, and is compared by default only where errors are
     slow : it is compared only when named"""
@@ -36,8 +39,11 @@ class Method:
         """The class of the method itself, without its screen."""
         return load(self.home)
 
-    def build(self, model: EnvironmentSelector | None = None, **settings: Any) -> EnvironmentSelector:
-        """The unfitted method, behind its screen if it has one; model : in place of one with these settings"""
+    def build(
+        self, model: EnvironmentSelector | None = None, **settings: Any
+    ) -> EnvironmentSelector:
+        """The unfitted method, behind its screen if it has one; model : in place of one with these
+        settings"""
         from .base import Screened
 
         found: EnvironmentSelector = self.load()(**settings) if model is None else model
@@ -48,37 +54,87 @@ _STABILIZED = "baselines.stabilized_regression:StabilizedRegression"
 _predictor = partial(Method, kind="prediction", predictor=True)
 _ALONE = (
     Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
-    Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", many=False),
-    Method("Stability", "baselines.icp:StabilityICP", "what ICP selects in most samples", many=False, slow=True),
-    Method("Hidden-ICP", "baselines.icp:HiddenICP", "effects that hold under hidden confounders", many=False),
-    Method("EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", many=False),
+    Method(
+        "ICP",
+        "baselines.icp:ICP",
+        "what all subsets with invariant residuals have in common",
+        many=False,
+    ),
+    Method(
+        "Stability",
+        "baselines.icp:StabilityICP",
+        "what ICP selects in most samples",
+        many=False,
+        slow=True,
+    ),
+    Method(
+        "Hidden-ICP",
+        "baselines.icp:HiddenICP",
+        "effects that hold under hidden confounders",
+        many=False,
+    ),
+    Method(
+        "EILLS",
+        "baselines.eills:EILLS",
+        "least squares with a penalty where environments disagree",
+        many=False,
+    ),
     Method("Stabilized", _STABILIZED, "the average of stable and predictive subsets", many=False),
-    Method("Regression", "baselines.regression:PooledRegression", "significant in regression on all", "prediction"),
-    Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
-    Method("Marginal", "baselines.regression:MarginalSelection", "correlated with the outcome", "prediction"),
+    Method(
+        "Regression",
+        "baselines.regression:PooledRegression",
+        "significant in regression on all",
+        "prediction",
+    ),
+    Method(
+        "Lasso",
+        "baselines.regression:LassoSelection",
+        "kept by a cross-validated Lasso",
+        "prediction",
+    ),
+    Method(
+        "Marginal",
+        "baselines.regression:MarginalSelection",
+        "correlated with the outcome",
+        "prediction",
+    ),
     _predictor("Ridge", "baselines.all_features:RidgeRegression", "all, by ridge regression"),
     _predictor("Forest", "baselines.all_features:RandomForest", "all, by a random forest"),
     _predictor("Boosting", "baselines.all_features:GradientBoosting", "all, by gradient boosting"),
     _predictor("Mixed", "baselines.all_features:RandomIntercept", "all, with a random intercept"),
-    _predictor("Anchor", "baselines.all_features:Anchor", "all, robust against shifts of the means"),
-    _predictor("V-REx", "baselines.all_features:VREx", "all, with errors alike in all environments"),
-    Method("Oracle", "baselines.regression:Oracle", "the true features that are significant: for simulations", "truth"),
+    _predictor(
+        "Anchor", "baselines.all_features:Anchor", "all, robust against shifts of the means"
+    ),
+    _predictor(
+        "V-REx", "baselines.all_features:VREx", "all, with errors alike in all environments"
+    ),
+    Method(
+        "Oracle",
+        "baselines.regression:Oracle",
+        "the true features that are significant: for simulations",
+        "truth",
+    ),
 )
-_BEHIND_SCREENS = (replace(m, name=f"{m.name}-screen", screened=True) for m in _ALONE if m.kind == "invariance")
+_BEHIND_SCREENS = (
+    replace(m, name=f"{m.name}-screen", screened=True) for m in _ALONE if m.kind == "invariance"
+)
 
 METHODS = {method.name: method for method in (*_ALONE, *_BEHIND_SCREENS)}
 LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE)
 REMARKS = (
-    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only what a Lasso screen "
-    "lets pass; these, Stability and BIP run behind one as NAME-screen. From Regression on invariance is not asked "
-    "for. Stability runs if named; Ridge to V-REx predict with all features, and run if named or environments are left "
+    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only "
+    "what a Lasso screen "
+    "lets pass; these, Stability and BIP run behind one as NAME-screen. From Regression on "
+    "invariance is not asked "
+    "for. Stability runs if named; Ridge to V-REx predict with all features, and run if named or "
+    "environments are left "
     "out."
 )
 
 
 def default_names(n_features: int, left_out: bool = False) -> list[str]:
-    """Every method that is not slow and need not be told the truth, screened where there are too many features for it;
-    those that only predict where environments are left out."""
+    """Every method that is not slow and need not be told the truth, screened where there are too
+    many features for it; those that only predict where environments are left out."""
     usual = (method for method in _ALONE if method.kind != "truth" and not method.slow)
     told = [method for method in usual if left_out or not method.predictor]
     return [m.name if m.many or n_features <= MOST_FEATURES else f"{m.name}-screen" for m in told]

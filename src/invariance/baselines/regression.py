@@ -1,4 +1,5 @@
-"""Selections that ignore invariance: the yardsticks that an invariant method should beat, and the one it cannot."""
+"""Selections that ignore invariance: the yardsticks that an invariant method should beat, and the
+one it cannot."""
 
 from __future__ import annotations
 
@@ -21,24 +22,35 @@ from ..kinds import OutcomeKind
 from ..models.registry import family_of
 from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
 from ..prediction.everything import pooled_model
-from ..screening import LassoFit, cross_validated_lasso, pooled_correlations, random_folds, standardized
+from ..screening import (
+    LassoFit,
+    cross_validated_lasso,
+    pooled_correlations,
+    random_folds,
+    standardized,
+)
 from .base import Baseline, kind_for
 
-# Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when steps end.
-_PENALTIES, _STEPS, _LEAST_WEIGHT, _CONVERGED = 12, 25, 1e-5, 1e-5
+# Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when
+# steps end.
+_PENALTIES = 12
+_STEPS = 25
+_LEAST_WEIGHT = 1e-5
+_CONVERGED = 1e-5
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
-    """p-values (p,) in least squares with an intercept, t-tests or F-tests of several columns, NaN for combinations of
-    earlier columns; and whether X determines y up to rounding, where p-values are 0 or 1. X (n, k) with n >= k + 2;
-    widths (p,): columns of each feature"""
+    """p-values (p,) in least squares with an intercept, t-tests or F-tests of several columns, NaN
+    for combinations of earlier columns; and whether X determines y up to rounding, where p-values
+    are 0 or 1. X (n, k) with n >= k + 2; widths (p,): columns of each feature"""
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
     inverse = np.linalg.inv(triangle[np.ix_(kept, kept)])
     df = n - len(kept) - 1.0
-    coefficients, lengths = inverse @ triangle[kept, k], np.sqrt(np.sum(inverse**2, axis=1))
+    coefficients = inverse @ triangle[kept, k]
+    lengths = np.sqrt(np.sum(inverse**2, axis=1))
     by_column = np.full(k, np.nan)
     exact = not independent[k]
     if exact:
@@ -54,12 +66,14 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
 
 
 def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[float, float]:
-    """What `columns` explain of the outcome's squares beside `others`, and the p-value of its F-test, NaN without
-    residuals. unit (k + 1, n): rows as `unit_rows` gives them, the outcome's last"""
+    """What `columns` explain of the outcome's squares beside `others`, and the p-value of its
+    F-test, NaN without residuals. unit (k + 1, n): rows as `unit_rows` gives them, the outcome's
+    last"""
     order = np.concatenate([others, columns, [len(unit) - 1]]).astype(np.int64)
     triangle, independent = triangular_factor(unit, order, DEPENDENT)
     tested = slice(len(others), len(order) - 1)
-    rank, df = independent[tested].sum(), unit.shape[1] - 1.0 - independent[:-1].sum()
+    rank = independent[tested].sum()
+    df = unit.shape[1] - 1.0 - independent[:-1].sum()
     explained = float(np.sum(triangle[tested, -1] ** 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (explained / rank) / (triangle[-1, -1] ** 2 / df)
@@ -67,13 +81,16 @@ def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[floa
 
 
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
-    """p-values of the features and which are significant; says what makes them other than they seem."""
+    """p-values of the features and which are significant; says what makes them other than they
+    seem."""
     p_values, exact = coefficient_tests(data.X, data.y, data.features.widths)
-    names, selected = np.array(data.feature_names, dtype=object), p_values < alpha
+    names = np.array(data.feature_names, dtype=object)
+    selected = p_values < alpha
     _warn_of_redundant(np.isnan(p_values), data)
     if exact:
         warn(
-            f"the outcome {data.outcome_name!r} is an exact linear function of {quoted(names[selected])}, beside which "
+            f"the outcome {data.outcome_name!r} is an exact linear function of "
+            f"{quoted(names[selected])}, beside which "
             "nothing can be significant: leave them out to see what the other features say."
         )
     return p_values, selected
@@ -83,14 +100,17 @@ def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
     """redundant : (p,)"""
     if redundant.any():
         names = np.array(data.feature_names, dtype=object)[redundant]
-        warn(f"features that are combinations of those before them are not selected: {quoted(names)}")
+        warn(
+            f"features that are combinations of those before them are not selected: {quoted(names)}"
+        )
 
 
 @dataclass(eq=False, repr=False)
 class PooledRegression(Baseline):
-    """Regression on all features and all rows together: least squares of numbers, logistic of two classes, negative
-    binomial of counts, piecewise exponential of times. It selects the features with a significant coefficient and
-    predicts with all of them; where rows are too few for that, it is LassoSelection with ten folds.
+    """Regression on all features and all rows together: least squares of numbers, logistic of two
+    classes, negative binomial of counts, piecewise exponential of times. It selects the features
+    with a significant coefficient and predicts with all of them; where rows are too few for that,
+    it is LassoSelection with ten folds.
 
     Parameters
     ----------
@@ -101,8 +121,9 @@ class PooledRegression(Baseline):
     Attributes
     ----------
     used_lasso_ : bool
-    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns, of likelihood-ratio tests
-        where the outcome is no number; NaN for a combination of earlier features and where the Lasso was used
+    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns, of
+        likelihood-ratio tests where the outcome is no number; NaN for a combination of earlier
+        features and where the Lasso was used
     """
 
     _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count", "time")
@@ -135,9 +156,11 @@ class PooledRegression(Baseline):
 
 
 def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
-    """(p,) p-values of features beside all others in the outcome's own model, NaN for combinations of earlier ones"""
+    """(p,) p-values of features beside all others in the outcome's own model, NaN for combinations
+    of earlier ones"""
     degrees = np.add.reduceat(independent_columns(data.X).astype(int), data.features.starts[:-1])
-    model, tested = pooled_model(family_of(data), data), degrees > 0
+    model = pooled_model(family_of(data), data)
+    tested = degrees > 0
     _warn_of_redundant(~tested, data)
     gain = model.gain_many(np.vstack([tested, tested & ~np.eye(data.n_features, dtype=bool)]))
     model.require(gain[0] > -np.inf, tested)
@@ -146,8 +169,9 @@ def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
 
 @dataclass(eq=False, repr=False)
 class LassoSelection(Baseline):
-    """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation: on least squares of
-    numbers, on the log-likelihood of two classes (logistic) and of counts (Poisson).
+    """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation: on
+    least squares of numbers, on the log-likelihood of two classes (logistic) and of counts
+    (Poisson).
 
     A feature of several columns is kept when one of them is.
 
@@ -188,32 +212,45 @@ def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> tuple[Floats, float]
 
 
 def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
-    """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance over the folds."""
+    """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance
+    over the folds."""
     kind = kind_for(data)
     if kind.by_least_squares:
         return cross_validated_lasso(data, cv, random_state=random_state)
     if kind.censored:
-        what = f"{data.n_rows} rows are too few for a regression of times on {data.features.n_columns} columns"
+        what = (
+            f"{data.n_rows} rows are too few for a regression of times on "
+            f"{data.features.n_columns} columns"
+        )
         raise DataError(f"{what}: leave some of them out.")
-    folds, X = random_folds(data, cv, random_state), standardized(data)
+    folds = random_folds(data, cv, random_state)
+    X = standardized(data)
     exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
-    largest = np.abs(X.T @ (data.y - exposure * (data.y.sum() / exposure.sum()))).max() / data.n_rows
+    largest = (
+        np.abs(X.T @ (data.y - exposure * (data.y.sum() / exposure.sum()))).max() / data.n_rows
+    )
     penalties = largest * np.logspace(0.0, -3.0, _PENALTIES)
     predictor = np.empty((_PENALTIES, data.n_rows))
     for fitted, left in folds.split(X):
         path = _lasso_path(kind, X[fitted], data.y[fitted], exposure[fitted], penalties)
         predictor[:, left] = path[:, 1:] @ X[left].T + path[:, :1]
-    best = int(np.argmin([kind.error(data.y, kind.inverse_link(each), exposure) for each in predictor]))
+    best = int(
+        np.argmin([kind.error(data.y, kind.inverse_link(each), exposure) for each in predictor])
+    )
     found = _lasso_path(kind, X, data.y, exposure, penalties[: best + 1])[-1]
     return LassoFit(found[1:], float(penalties[best]), float(found[0]))
 
 
-def _lasso_path(kind: OutcomeKind, X: Floats, y: Floats, exposure: Floats, penalties: Floats) -> Floats:
-    """(P, 1 + q) intercept and coefficients at each of the penalties (P,) on the mean log-likelihood, from the largest
-    on: Lassos of the working outcome of iterated weighted least squares, as glmnet has it."""
+def _lasso_path(
+    kind: OutcomeKind, X: Floats, y: Floats, exposure: Floats, penalties: Floats
+) -> Floats:
+    """(P, 1 + q) intercept and coefficients at each of the penalties (P,) on the mean
+    log-likelihood, from the largest on: Lassos of the working outcome of iterated weighted least
+    squares, as glmnet has it."""
     from sklearn.linear_model import Lasso
 
-    lasso, start = Lasso(warm_start=True), (y.sum() + 0.5) / (exposure.sum() + 1.0)
+    lasso = Lasso(warm_start=True)
+    start = (y.sum() + 0.5) / (exposure.sum() + 1.0)
     linear = np.full(len(y), kind.link(start))
     path = np.empty((len(penalties), 1 + X.shape[1]))
     for k, penalty in enumerate(penalties):
@@ -222,7 +259,8 @@ def _lasso_path(kind: OutcomeKind, X: Floats, y: Floats, exposure: Floats, penal
             weight = np.maximum(kind.variance(mean), _LEAST_WEIGHT)
             lasso.set_params(alpha=penalty * len(y) / weight.sum())
             lasso.fit(X, linear + (y - mean) / weight, sample_weight=weight)
-            before, linear = linear, lasso.predict(X)
+            before = linear
+            linear = lasso.predict(X)
             if np.abs(linear - before).max() < _CONVERGED:
                 break
         path[k] = np.append(lasso.intercept_, lasso.coef_)
@@ -234,7 +272,8 @@ def _kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
 
 
 def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
-    """Return the correlation of each feature with the outcome over the pooled rows (p,), and its p-value (p,)."""
+    """Return the correlation of each feature with the outcome over the pooled rows (p,), and its
+    p-value (p,)."""
     features = data.features
     correlations = pooled_correlations(data)[features.starts[:-1]]
     df = data.n_rows - 2.0
@@ -251,7 +290,8 @@ def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
 
 @dataclass(eq=False, repr=False)
 class MarginalSelection(Baseline):
-    """Features whose correlation with the outcome over the pooled rows is significant, each on its own.
+    """Features whose correlation with the outcome over the pooled rows is significant, each on its
+    own.
 
     Parameters
     ----------
@@ -260,8 +300,9 @@ class MarginalSelection(Baseline):
 
     Attributes
     ----------
-    correlations_, p_values_ : (n_features_in_,); a constant feature has 0 and 1. A feature of several columns has the
-        multiple correlation and the p-value of its F-test, NaN where these columns leave no residual.
+    correlations_, p_values_ : (n_features_in_,); a constant feature has 0 and 1. A feature of
+        several columns has the multiple correlation and the p-value of its F-test, NaN where these
+        columns leave no residual.
     """
 
     _any_size: ClassVar[bool] = True
@@ -278,18 +319,20 @@ class MarginalSelection(Baseline):
 
 @dataclass(eq=False, repr=False)
 class Oracle(Baseline):
-    """Pooled least squares on features that are known to be invariant, those that are significant: for simulations.
+    """Pooled least squares on features that are known to be invariant, those that are significant:
+    for simulations.
 
     Parameters
     ----------
-    support : the true features, as names, positions or a boolean mask over the features as given; None takes `truth`
-        of a MultiEnvironmentData
+    support : the true features, as names, positions or a boolean mask over the features as given;
+        None takes `truth` of a MultiEnvironmentData
     alpha : a feature is selected when its p-value is smaller
     columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN outside `support`
+    p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN
+        outside `support`
     """
 
     _any_size: ClassVar[bool] = True
@@ -303,7 +346,9 @@ class Oracle(Baseline):
         known = data.narrowed(true)
         n_columns = known.features.n_columns
         if data.n_rows < n_columns + 2:
-            raise DataError(f"{data.n_rows} rows cannot fit the {n_columns} true columns and leave residuals.")
+            raise DataError(
+                f"{data.n_rows} rows cannot fit the {n_columns} true columns and leave residuals."
+            )
         p_values = np.full(data.n_features, np.nan)
         selected = np.zeros(data.n_features, dtype=bool)
         p_values[true], selected[true] = _tested(known, self.alpha)
@@ -316,9 +361,13 @@ class Oracle(Baseline):
                 what = "Oracle needs to know the true features, which simulated data carry"
                 raise DataError(what, use(support=["x0", "x1"]))
             return data.truth
-        names, chosen = data.names_as_given, np.asarray(self.support)
+        names = data.names_as_given
+        chosen = np.asarray(self.support)
         if chosen.dtype.kind in "iu":
             if chosen.min() < 0 or chosen.max() >= len(names):
-                raise DataError(f"support={chosen.tolist()}: the positions of features are 0 to {len(names) - 1}.")
+                raise DataError(
+                    f"support={chosen.tolist()}: the positions of features are 0 to "
+                    f"{len(names) - 1}."
+                )
             chosen = np.isin(np.arange(len(names)), chosen)
         return as_mask(chosen.tolist(), names)[np.isin(names, data.feature_names)]

@@ -1,4 +1,5 @@
-"""Stabilised regression (Pfister, Williams, Peters, Aebersold & Bühlmann 2021): the average of stable least squares."""
+"""Stabilised regression (Pfister, Williams, Peters, Aebersold & Bühlmann 2021): the average of
+stable least squares."""
 
 from __future__ import annotations
 
@@ -31,15 +32,17 @@ _NOTHING = 1e-12
 class StabilizedRegression(Baseline):
     """The average of least squares on the subsets that are stable and, among these, predictive.
 
-    Stable: Chow's test of each environment against the fit to the others, corrected by Bonferroni. Predictive: a mean
-    squared error within what resampled rows give the best stable subset. The defaults are those of the authors' package
-    StabilizedRegression 1.1.
+    Stable: Chow's test of each environment against the fit to the others, corrected by Bonferroni.
+    Predictive: a mean squared error within what resampled rows give the best stable subset. The
+    defaults are those of the authors' package StabilizedRegression 1.1.
 
     Parameters
     ----------
-    alpha_stab : level of stability; where no subset reaches it the tenth with the largest p-values stays
+    alpha_stab : level of stability; where no subset reaches it the tenth with the largest p-values
+        stays
     alpha_pred : share of samples in which the best stable subset predicts worse than the limit
-    n_subsets : random subsets that are tried besides the empty one; all 2**p where these are not more, or with None
+    n_subsets : random subsets that are tried besides the empty one; all 2**p where these are not
+        more, or with None
     random_state : seed of the subsets and samples
     columns : how a data frame X is read, Columns(environment="site")
 
@@ -50,8 +53,9 @@ class StabilizedRegression(Baseline):
 
     Notes
     -----
-    As in the package the variance of the test is that of the residuals, n/(n − p) times, and two environments are not
-    corrected for. Unlike it, environments of more than 1000 rows are tested with all of them.
+    As in the package the variance of the test is that of the residuals, n/(n − p) times, and two
+    environments are not corrected for. Unlike it, environments of more than 1000 rows are tested
+    with all of them.
     """
 
     _kinds: ClassVar[tuple[str, ...]] = ("number",)
@@ -66,14 +70,17 @@ class StabilizedRegression(Baseline):
         for name in ("alpha_stab", "alpha_pred"):
             level = getattr(self, name)
             if not 0.0 < level < 1.0:
-                raise SettingError(f"{name}={level!r} is not a level: use a number between 0 and 1, such as 0.05.")
+                raise SettingError(
+                    f"{name}={level!r} is not a level: use a number between 0 and 1, such as 0.05."
+                )
         if self.n_subsets is not None:
             check_whole_number("n_subsets", self.n_subsets, 1)
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         fewest = data.n_rows - int(data.counts.max()) if data.n_environments > 1 else data.n_rows
         check_columns("StabilizedRegression", data, fewest - 2)
-        rng, moments = np.random.default_rng(self.random_state), Moments.from_data(data.by_labels)
+        rng = np.random.default_rng(self.random_state)
+        moments = Moments.from_data(data.by_labels)
         masks = self._masks(data.n_features, rng)
         columns = data.features.expand(masks)
         p_values, errors, coefficients = _fits(moments, columns)
@@ -83,10 +90,17 @@ class StabilizedRegression(Baseline):
             none = f"no subset is stable at alpha_stab={self.alpha_stab}"
             warn(f"{none}: the tenth with the largest p-values is averaged.")
         best = int(np.argmin(np.where(stable, errors, np.inf)))
-        sampled = _sampled_errors(data, moments, np.flatnonzero(columns[best]), coefficients[best], rng)
+        sampled = _sampled_errors(
+            data, moments, np.flatnonzero(columns[best]), coefficients[best], rng
+        )
         averaged = stable & (errors <= np.quantile(sampled, 1.0 - self.alpha_pred))
         subsets = [tuple(np.array(data.feature_names, dtype=object)[mask]) for mask in masks]
-        found = {"subset": subsets, "p_value": p_values, "mean_squared_error": errors, "averaged": averaged}
+        found = {
+            "subset": subsets,
+            "p_value": p_values,
+            "mean_squared_error": errors,
+            "averaged": averaged,
+        }
         self.subsets_ = pd.DataFrame(found)
         self._average = coefficients[averaged].mean(axis=0)
         return np.asarray(masks[averaged].any(axis=0))
@@ -109,48 +123,73 @@ class StabilizedRegression(Baseline):
 
 
 def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
-    """Of the subsets of q columns (n, q): p-values (n,), mean squared errors (n,) and coefficients (n, q) of all rows.
-    What Chow's test compares is the sum of squares of all rows and that of the rows outside an environment."""
-    several, pooled = moments.n_environments > 1, moments.scatter[-1:]
+    """Of the subsets of q columns (n, q): p-values (n,), mean squared errors (n,) and coefficients
+    (n, q) of all rows. What Chow's test compares is the sum of squares of all rows and that of the
+    rows outside an environment."""
+    several = moments.n_environments > 1
+    pooled = moments.scatter[-1:]
     rests = rest_moments(moments).scatter[:-1] if several else pooled[:0]
-    inside, outside = moments.counts.astype(float), moments.n_rows - moments.counts.astype(float)
-    p_values, errors, coefficients = np.ones(len(columns)), np.empty(len(columns)), np.zeros(columns.shape)
+    inside = moments.counts.astype(float)
+    outside = moments.n_rows - moments.counts.astype(float)
+    p_values = np.ones(len(columns))
+    errors = np.empty(len(columns))
+    coefficients = np.zeros(columns.shape)
     for i, chosen in enumerate(columns):
-        whole, *others = (_least_squares(scatter, np.flatnonzero(chosen)) for scatter in (*pooled, *rests))
+        whole, *others = (
+            _least_squares(scatter, np.flatnonzero(chosen)) for scatter in (*pooled, *rests)
+        )
         coefficients[i, chosen], squares, rank = whole
         errors[i] = squares / moments.n_rows
         if several and squares > 0.0:
             left, ranks = np.array([other[1:] for other in others]).T
-            added, freedom = inside - (rank - ranks), outside - 1.0 - ranks
+            added = inside - (rank - ranks)
+            freedom = outside - 1.0 - ranks
             with np.errstate(divide="ignore"):
                 variance = left / (outside - 1.0) * (outside / freedom)
-                ratio = np.where(added > 0.0, (squares - left) / np.maximum(added, 1.0) / variance, 0.0)
+                ratio = np.where(
+                    added > 0.0, (squares - left) / np.maximum(added, 1.0) / variance, 0.0
+                )
             tests = 1 if len(inside) == 2 else len(inside)
-            p_values[i] = min(1.0, tests * fdtrc(np.maximum(added, 1.0), freedom, np.maximum(ratio, 0.0)).min())
+            p_values[i] = min(
+                1.0, tests * fdtrc(np.maximum(added, 1.0), freedom, np.maximum(ratio, 0.0)).min()
+            )
     return p_values, errors, coefficients
 
 
 def _least_squares(scatter: Floats, columns: Integers) -> tuple[Floats, float, int]:
-    """Coefficients (k,), of minimum norm, residual sum of squares and rank, from centred products, the outcome last"""
+    """Coefficients (k,), of minimum norm, residual sum of squares and rank, from centred products,
+    the outcome last"""
     whitening = whitening_of(scatter[np.ix_(columns, columns)])
     products = whitening.T @ scatter[columns, -1]
     left = scatter[-1, -1] - products @ products
-    return whitening @ products, float(left) if left > _NOTHING * scatter[-1, -1] else 0.0, len(products)
+    return (
+        whitening @ products,
+        float(left) if left > _NOTHING * scatter[-1, -1] else 0.0,
+        len(products),
+    )
 
 
 def _sampled_errors(
-    data: MultiEnvironmentData, moments: Moments, columns: Integers, coefficients: Floats, rng: np.random.Generator
+    data: MultiEnvironmentData,
+    moments: Moments,
+    columns: Integers,
+    coefficients: Floats,
+    rng: np.random.Generator,
 ) -> Floats:
     """(_SAMPLES,) mean squared errors in all rows of fits to rows drawn with replacement"""
-    n, means = data.n_rows, moments.pooled_mean
+    n = data.n_rows
+    means = moments.pooled_mean
     left = (data.y - means[-1]) - (data.X - means[:-1]) @ coefficients
     whitening = whitening_of(moments.scatter[-1][np.ix_(columns, columns)])
-    design = np.column_stack([np.full(n, n**-0.5), (data.X[:, columns] - means[columns]) @ whitening])
+    design = np.column_stack(
+        [np.full(n, n**-0.5), (data.X[:, columns] - means[columns]) @ whitening]
+    )
     moved = np.empty(_SAMPLES)
     for i in range(_SAMPLES):
         times = np.bincount(rng.integers(n, size=n), minlength=n)
         weighted = design.T * times
-        # The columns are orthonormal: what changes coefficients adds its square to the sum of squares.
+        # The columns are orthonormal: what changes coefficients adds its square to the sum of
+        # squares.
         change = np.linalg.lstsq(weighted @ design, weighted @ left, rcond=None)[0]
         moved[i] = change @ change
     return np.asarray((left @ left + moved) / n)

@@ -28,8 +28,8 @@ PER_BLOCK = 1 << 13
 
 @dataclass(frozen=True)
 class Subsets:
-    """All 2**p subsets, where bit j of a position says whether feature j is in the subset; or those of at most max_size
-    features, by size and within one size in colexicographic order."""
+    """All 2**p subsets, where bit j of a position says whether feature j is in the subset; or those
+    of at most max_size features, by size and within one size in colexicographic order."""
 
     n_features: int
     max_size: int | None = None
@@ -51,7 +51,8 @@ class Subsets:
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         sizes = np.searchsorted(self._first, positions, side="right") - 1
         rank = positions - self._first[sizes]
-        # The largest member of the r-th subset of size k is the largest c with C(c, k) <= r, and so on down.
+        # The largest member of the r-th subset of size k is the largest c with C(c, k) <= r, and so
+        # on down.
         for k in range(int(sizes.max(initial=0)), 0, -1):
             rows = np.flatnonzero(sizes >= k)
             table = np.array([comb(c, k) for c in range(self.n_features + 1)])
@@ -77,14 +78,18 @@ class Subsets:
                 bar.advance()
 
 
-def check_columns(method: str, data: MultiEnvironmentData, room: int, max_size: int | None = None) -> None:
-    """Raise where a subset of `max_size` features (None: all) has more columns than the `room` that a fit has."""
+def check_columns(
+    method: str, data: MultiEnvironmentData, room: int, max_size: int | None = None
+) -> None:
+    """Raise where a subset of `max_size` features (None: all) has more columns than the `room` that
+    a fit has."""
     widest = np.cumsum(np.sort(data.features.widths)[::-1])
     columns = widest[:max_size].max(initial=0)
     if columns > room:
         k = np.clip(np.searchsorted(widest, room, side="right"), 1, SCREENED_FEATURES)
         raise DataError(
-            f"{method} fits up to {room} columns here ({rows_text(data.n_rows)}), and subsets have up to {columns}: "
+            f"{method} fits up to {room} columns here ({rows_text(data.n_rows)}), and subsets "
+            f"have up to {columns}: "
             f"use Screened({method}(), LassoScreen(k={k}))."
         )
 
@@ -97,7 +102,8 @@ def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subse
     count = 1 << n_features if max_size is None else count_subsets(n_features, max_size)
     if count > MOST_SUBSETS:
         raise DataError(
-            f"{method} takes up to {MOST_SUBSETS:,} subsets, and there are {format_count(count)} of {n_features} "
+            f"{method} takes up to {MOST_SUBSETS:,} subsets, and there are {format_count(count)} "
+            f"of {n_features} "
             f"features: use max_size=2 or Screened({method}())."
         )
     return Subsets(n_features, max_size)

@@ -37,19 +37,25 @@ class CheckOptions(FileOptions, SpeechOptions):
 
     outcome: str | None = setting(None, "COL", "Column to predict.", False, "--outcome", "-o")
     environment: str | None = setting(None, "COL", "Column of environments.", False, *ENVIRONMENT)
-    event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
+    event: str | None = setting(
+        None, "COL", "Column of 0 and 1: whether a time ended with the event."
+    )
     exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
     weight: str | None = setting(None, "COL", "Column of how many rows each row counts as.")
     exclude: str | None = setting(None, "A,B,C", "Columns that are not features.")
 
 
 def check(
-    file: FileArgument, *, given: CheckOptions, json: Annotated[Path | None, json_option("the findings")] = None
+    file: FileArgument,
+    *,
+    given: CheckOptions,
+    json: Annotated[Path | None, json_option("the findings")] = None,
 ) -> None:
     """List what is wrong with a table before it is fitted, and what mends it.
 
-    Ends with the command that fits the table with the first remedy of each finding. The command has been tried: it
-    reads the table and begins the fit. If something else has to be mended first, that is said in its place.
+    Ends with the command that fits the table with the first remedy of each finding. The command has
+    been tried: it reads the table and begins the fit. If something else has to be mended first,
+    that is said in its place.
     """
     with messages(given, json):
         from .._tools.sections import as_text
@@ -59,8 +65,12 @@ def check(
         from .outputs import Files, checked_outputs, deliver
 
         outputs = checked_outputs({"json": json}, file)
-        roles = {name: getattr(given, name) for name in ("outcome", "environment", "event", "exposure")}
-        columns = Columns(exclude=read_names(given.exclude), na=read_codes(given.na), weights=given.weight)
+        roles = {
+            name: getattr(given, name) for name in ("outcome", "environment", "event", "exposure")
+        }
+        columns = Columns(
+            exclude=read_names(given.exclude), na=read_codes(given.na), weights=given.weight
+        )
         table = given.open(file)
 
         def attempt(settings: Mapping[str, Any]) -> None:
@@ -76,9 +86,15 @@ def _last(found: DataCheck, file: Path, given: CheckOptions, roles: Roles) -> st
     """The command that fits the table, or what is in the way of each that was tried."""
     if found.is_refused:
         refused = " ".join(for_shell(finding.message) for finding in found.refusals)
-        return "\n".join(wrap(f"No command is proposed: the last one that was tried is refused. {refused}"))
+        return "\n".join(
+            wrap(f"No command is proposed: the last one that was tried is refused. {refused}")
+        )
     chosen = [role for role in ("outcome", "environment") if roles[role] is None]
-    first = f"To fit it, with the column of the {' and of the '.join(chosen)}:" if chosen else "To fit it:"
+    first = (
+        f"To fit it, with the column of the {' and of the '.join(chosen)}:"
+        if chosen
+        else "To fit it:"
+    )
     return f"{first}\n{_command(file, given, roles, found.settings)}"
 
 
@@ -86,13 +102,22 @@ def _command(file: Path, given: CheckOptions, roles: Roles, settings: Mapping[st
     """What fits the table, in one line"""
     from .inputs import needs_whole
 
-    stated = {name: getattr(given, name) for name in ("sep", "decimal", "encoding", "sheet", "thousands")}
+    stated = {
+        name: getattr(given, name) for name in ("sep", "decimal", "encoding", "sheet", "thousands")
+    }
     codes = write_codes(settings.get("na", {}))
-    stated = {**roles, **stated, **settings, "na": [*dict.fromkeys([*read_names(given.na), *codes])]}
+    stated = {
+        **roles,
+        **stated,
+        **settings,
+        "na": [*dict.fromkeys([*read_names(given.na), *codes])],
+    }
     names = ("outcome", "OUTCOME"), ("environment", "ENVIRONMENT")
     stated |= {name: word for name, word in names if stated[name] is None}
     path = f"./{file}" if str(file).startswith("-") and file != STANDARD_INPUT else str(file)
-    options = [in_shell(name, value) for name, value in stated.items() if value not in (None, [], {})]
+    options = [
+        in_shell(name, value) for name, value in stated.items() if value not in (None, [], {})
+    ]
     command = " ".join(["invariance fit", shlex.quote(path), *options])
     return f"{command} --no-stream" if needs_whole(file, parsed(command)) else command
 

@@ -1,5 +1,5 @@
-"""What the command line prints: results on standard output; warnings and errors as single lines on standard error, with
-remedies worded as options are typed."""
+"""What the command line prints: results on standard output; warnings and errors as single lines on
+standard error, with remedies worded as options are typed."""
 
 from __future__ import annotations
 
@@ -38,14 +38,18 @@ _ASIDE = ContextVar("aside", default=False)
 
 @contextmanager
 def messages(options: SpeechOptions, json: Path | None = None) -> Iterator[None]:
-    """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code 2, an interrupt exit
-    code 130. Any other exception passes through: it is a bug, and its traceback the report. json : the file of the
-    result, - for standard output, which then has nothing else"""
+    """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code
+    2, an interrupt exit code 130. Any other exception passes through: it is a bug, and its
+    traceback the report. json : the file of the result, - for standard output, which then has
+    nothing else"""
     if options.quiet and options.verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
     before = _LOUDNESS.set("quiet" if options.quiet else "verbose" if options.verbose else "usual")
     aside = _ASIDE.set(json == STANDARD_OUTPUT)
-    start, said, logger, log = time.perf_counter(), set[str](), logging.getLogger("invariance"), _Notes()
+    start = time.perf_counter()
+    said = set[str]()
+    logger = logging.getLogger("invariance")
+    log = _Notes()
     logger.addHandler(log)
     level = logger.level
     logger.setLevel(logging.INFO)
@@ -88,11 +92,16 @@ def _console(stderr: bool = False) -> Console:
     from rich.console import Console
 
     plain = bool(os.environ.get("NO_COLOR"))
-    return Console(stderr=stderr, color_system=None if plain else "auto", force_terminal=False if plain else None)
+    return Console(
+        stderr=stderr,
+        color_system=None if plain else "auto",
+        force_terminal=False if plain else None,
+    )
 
 
 def say(kind: str, message: str) -> None:
-    """One line on standard error. kind : error, warning, note (not if quiet) or detail (a note if verbose)"""
+    """One line on standard error. kind : error, warning, note (not if quiet) or detail (a note if
+    verbose)"""
     loudness = _LOUDNESS.get()
     if (kind == "note" and loudness == "quiet") or (kind == "detail" and loudness != "verbose"):
         return
@@ -105,13 +114,15 @@ def say(kind: str, message: str) -> None:
 
 
 def show_found(summary: FitSummary) -> None:
-    """Print each section as soon as it is known, so that nobody waits for the verdict until all is computed."""
+    """Print each section as soon as it is known, so that nobody waits for the verdict until all is
+    computed."""
     for n, section in enumerate(summary.found()):
         show(f"{chr(10) if n else ''}{as_text([section], summary.worded)}", titled=True)
 
 
 def show(content: object, titled: bool = False) -> None:
-    """Print text, or a summary with colours where standard output is a terminal: titles begin in the first column."""
+    """Print text, or a summary with colours where standard output is a terminal: titles begin in
+    the first column."""
     from rich.text import Text
 
     text = Text(str(content))
@@ -134,7 +145,17 @@ _OPTIONS = {
 }
 # Settings that are no options: of a family, or of Python alone.
 _NO_OPTIONS = (
-    *("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted", "partial", "as_text"),
+    *(
+        "pseudo_rows",
+        "knots",
+        "intervals",
+        "groups",
+        "regressor",
+        "second_moments",
+        "trusted",
+        "partial",
+        "as_text",
+    ),
 )
 
 
@@ -150,7 +171,8 @@ def in_shell(name: str, value: Any) -> str:
         case _, bool():
             return option if value else f"--no-{option[2:]}"
         case "support", list():
-            option, value = "--methods", f"Oracle(support=[{', '.join(map(str, value))}])"
+            option = "--methods"
+            value = f"Oracle(support=[{', '.join(map(str, value))}])"
         case "family", str():
             value = next((short for short, family in SHORT.items() if family == value), value)
         case "select", Threshold():
@@ -158,7 +180,9 @@ def in_shell(name: str, value: Any) -> str:
         case "na", dict():
             value = write_names(write_codes(value))
         case "merge_environments", dict():
-            value = write_names(printable(f"{'+'.join(map(str, old))}={new}") for new, old in value.items())
+            value = write_names(
+                printable(f"{'+'.join(map(str, old))}={new}") for new, old in value.items()
+            )
     if isinstance(value, list | tuple):
         value = write_names(map(str, value))
     if name in _NO_OPTIONS or not isinstance(value, str | int | float):
@@ -186,5 +210,7 @@ def posterior_for_shell(posterior: Posterior) -> Posterior:
 
 
 def comparison_for_shell(comparison: Comparison) -> Comparison:
-    methods = (replace(method, notes=tuple(map(for_shell, method.notes))) for method in comparison.methods)
+    methods = (
+        replace(method, notes=tuple(map(for_shell, method.notes))) for method in comparison.methods
+    )
     return replace(comparison, methods=tuple(methods))

@@ -1,4 +1,5 @@
-"""Tables that commands read: one file in memory; folders, patterns and large files in pieces, of which moments stay."""
+"""Tables that commands read: one file in memory; folders, patterns and large files in pieces, of
+which moments stay."""
 
 from __future__ import annotations
 
@@ -50,21 +51,27 @@ MANY_FEATURES = 30
 
 
 class InputFiles:
-    """The paths that a command was given. file : the one file, there or not; None for a folder, a pattern or several;
+    """The paths that a command was given. file : the one file, there or not; None for a folder, a
+    pattern or several;
     rows : as `Moments.from_rows` takes them"""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         if len(paths) > 1 and STANDARD_INPUT in paths:
-            raise DataError("- is standard input, and other files are named too: save it as a file first.")
+            raise DataError(
+                "- is standard input, and other files are named too: save it as a file first."
+            )
         first = paths[0].expanduser()
-        several = len(paths) > 1 or first.is_dir() or (glob.has_magic(str(first)) and not first.exists())
+        several = (
+            len(paths) > 1 or first.is_dir() or (glob.has_magic(str(first)) and not first.exists())
+        )
         self.file = None if several else paths[0]
         self.is_piped = paths[0] == STANDARD_INPUT
         self.rows = str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
 
     @property
     def size(self) -> int:
-        """Bytes of all files, or of the values in them where these are more; 0 where there are none."""
+        """Bytes of all files, or of the values in them where these are more; 0 where there are
+        none."""
         if self.file is not None:
             return _bytes_of(self.file.expanduser())
         with suppress(DataError):  # what is not there is refused where it is read
@@ -96,16 +103,25 @@ ALL_METHODS = Need("comparing methods")
 
 
 def fit_model(
-    named: InputFiles, given: FitOptions, stream: bool | None, one_pass: bool | None = None, need: Need | None = None
+    named: InputFiles,
+    given: FitOptions,
+    stream: bool | None,
+    one_pass: bool | None = None,
+    need: Need | None = None,
 ) -> tuple[BIP, Any]:
-    """The model, and the rows or moments it was fitted to. stream : None by size; one_pass : without a second reading
-    of what is read in pieces, None by size; need : what needs rows anyway"""
+    """The model, and the rows or moments it was fitted to. stream : None by size; one_pass :
+    without a second reading of what is read in pieces, None by size; need : what needs rows
+    anyway"""
     model = given.bip(given.jobs)
     once = named.size >= LARGE if one_pass is None else one_pass
     in_pieces = _streams(named, stream, given)
     if in_pieces and not stream:
         need = need or _whole_table(given)
-    data, source = _read_in_pieces(named, given, model, need, once) if in_pieces else (read_rows(named, given), None)
+    data, source = (
+        _read_in_pieces(named, given, model, need, once)
+        if in_pieces
+        else (read_rows(named, given), None)
+    )
     for note in default_notes(model, given, data):
         say("note", note)
     if source is None or once:
@@ -114,14 +130,21 @@ def fit_model(
 
 
 def _whole_table(given: FitOptions) -> Need | None:
-    """What was asked that needs the whole table, which is read in pieces only if --stream says so"""
+    """What was asked that needs the whole table, which is read in pieces only if --stream says
+    so"""
     settings = needing_the_table(given.missing, given.columns)
-    return Need(" and ".join(in_shell(name, value) for name, value in settings.items())) if settings else None
+    return (
+        Need(" and ".join(in_shell(name, value) for name, value in settings.items()))
+        if settings
+        else None
+    )
 
 
 def begin(model: BIP, data: MultiEnvironmentData) -> None:
     """Do what a fit does before its search: raises what it would be refused for."""
-    family, data = with_family_columns(resolve_family(as_family(model.family), data, model.deviations), data)
+    family, data = with_family_columns(
+        resolve_family(as_family(model.family), data, model.deviations), data
+    )
     with compilation_explained(False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         FitSettings.of(model, np.random.default_rng(0), family).target(data)
@@ -135,33 +158,41 @@ def try_fit(file: Path, given: FitOptions, content: bytes | None) -> None:
         opened(named.rows, Wanted(*asked), {"form": given.form})
     source = TableFile(file.expanduser(), given.form, content)
     begin(
-        given.bip(given.jobs), MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading())
+        given.bip(given.jobs),
+        MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading()),
     )
 
 
 def needs_whole(file: Path, given: FitOptions) -> bool:
     """Whether a file would be read in pieces, and a setting needs the whole table."""
-    return bool(needing_the_table(given.missing, given.columns)) and _streams(InputFiles([file]), None, given)
+    return bool(needing_the_table(given.missing, given.columns)) and _streams(
+        InputFiles([file]), None, given
+    )
 
 
 def _streams(named: InputFiles, asked: bool | None, given: FitOptions) -> bool:
     if named.is_piped and asked:
-        raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
+        raise SettingError(
+            "--stream needs a file, and standard input is read as a whole: save it as a file."
+        )
     if named.is_piped or asked is not None:
         return bool(asked)
     if named.file is None:
         return True
     if parts_of(given.compared) is not None:  # several columns of environments need all rows
         return False
-    size, free = named.size, free_bytes()
-    return (size >= LARGE or (free is not None and size * _GROWTH >= free)) and find_spec("pyarrow") is not None
+    size = named.size
+    free = free_bytes()
+    return (size >= LARGE or (free is not None and size * _GROWTH >= free)) and find_spec(
+        "pyarrow"
+    ) is not None
 
 
 def _read_in_pieces(
     named: InputFiles, given: FitOptions, model: BIP, need: Need | None, once: bool
 ) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
-    """Moments and where their rows can be read again, or all rows where something needs them. once : whether they are
-    not read again"""
+    """Moments and where their rows can be read again, or all rows where something needs them. once
+    : whether they are not read again"""
     for option in ("event", "exposure"):
         if getattr(given, option) is not None:
             need = need or Need(f"a model with --{option}")
@@ -173,10 +204,15 @@ def _read_in_pieces(
     asked = given.outcome, given.compared, given.columns, given.environments, given.missing
     source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
-    kind, of_text = rows.outcome_kind, given.outcome in rows.rows.levels
+    kind = rows.outcome_kind
+    of_text = given.outcome in rows.rows.levels
     name = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN
     if name != GAUSSIAN or of_text:
-        what = "an outcome of text" if name == GAUSSIAN else f"the {name.replace('_', ' ')} model ({kind.reason})"
+        what = (
+            "an outcome of text"
+            if name == GAUSSIAN
+            else f"the {name.replace('_', ' ')} model ({kind.reason})"
+        )
         return read_rows(named, given, Need(what, moments_do=not of_text)), None
     moments = rows.moments()
     others = ["--two-passes reads again for tails of residuals and for intervals"] if once else []
@@ -188,17 +224,28 @@ def _read_in_pieces(
     return moments, source
 
 
-def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) -> MultiEnvironmentData:
+def read_rows(
+    named: InputFiles, given: FitOptions, need: Need | None = None
+) -> MultiEnvironmentData:
     """All rows in memory; need : what for, where they could be read in pieces"""
     if named.file is not None and (need is None or parts_of(given.compared) is not None):
         return read_file(named.file, given)
     refuse_design(given.compared, "reading several files")
-    source = source_of(named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None)
+    source = source_of(
+        named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None
+    )
     with_outcome = stated(given.event, given.exposure)
     asked = given.outcome, given.compared, given.columns, source.name, with_outcome
     *_, features = resolve_columns(source.schema.names, *asked)
-    columns = [*features, given.outcome, *with_outcome.values(), *([given.weight] if given.weight else [])]
-    too_many = crowded(source, given.compared, columns, *(need or Need("reading a table as a whole (--no-stream)")))
+    columns = [
+        *features,
+        given.outcome,
+        *with_outcome.values(),
+        *([given.weight] if given.weight else []),
+    ]
+    too_many = crowded(
+        source, given.compared, columns, *(need or Need("reading a table as a whole (--no-stream)"))
+    )
     if too_many is not None:
         raise DataError(too_many)
     why = "" if need is None else f": {need.what} needs them"
@@ -213,14 +260,17 @@ def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) ->
 def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     source = given.open(file)
     data = MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading())
-    found = f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
+    found = (
+        f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
+    )
     say("detail", f"read {found} from {source.name}")
     return data
 
 
 def default_notes(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> list[str]:
     """Notes on the outcome model and the prior, where the defaults may surprise."""
-    told, choice = [], family_of(data)
+    told = []
+    choice = family_of(data)
     if model.family == AUTO and choice.name != GAUSSIAN:
         other = "; --family gaussian overrides" if choice.overridable else ""
         told.append(f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}")
@@ -232,6 +282,7 @@ def many_features(given: FitOptions, data: MultiEnvironmentData | Moments) -> li
     if given.prior != "uniform" or given.max_size is not None or data.n_features <= MANY_FEATURES:
         return []
     what = (
-        f"the uniform prior expects about half of the {data.n_features} features to be invariant; for smaller subsets"
+        f"the uniform prior expects about half of the {data.n_features} features to be "
+        "invariant; for smaller subsets"
     )
     return [Message(what, use(prior="beta-binomial"), use(max_size=10))]

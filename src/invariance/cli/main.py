@@ -1,4 +1,5 @@
-"""The command line. Commands import what they need when they run, so that --help answers at once."""
+"""The command line. Commands import what they need when they run, so that --help answers at
+once."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class OneLineErrors(TyperGroup):
         try:
             code = super().main(*args, **more | {"standalone_mode": False})
         except Exception as error:
-            # Some versions of typer raise click's classes, others a copy of them: know them by their shape.
+            # Some versions of typer raise click's classes, others a copy of them: know them by
+            # their shape.
             if not standalone_mode or not hasattr(error, "format_message"):
                 raise
             context = getattr(error, "ctx", None)
@@ -78,12 +80,14 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
 def start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Find the features that predict an outcome the same way in every environment.
 
-    Bayesian invariant prediction: from a table with an outcome, features and an environment column to the posterior
-    probability of every subset of the features.
+    Bayesian invariant prediction: from a table with an outcome, features and an environment column
+    to the posterior probability of every subset of the features.
     """
     if version:
         typer.echo(f"invariance {__version__}")
@@ -102,11 +106,15 @@ def fit(
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
-    report: Annotated[Path | None, option("HTML", "Save a report with tables and pictures.", False, "--report")] = None,
+    report: Annotated[
+        Path | None, option("HTML", "Save a report with tables and pictures.", False, "--report")
+    ] = None,
     save_to: Annotated[
         Path | None, option("MODEL", "Save the model, for `invariance predict`.", False, "--save")
     ] = None,
-    table: Annotated[Path | None, option("CSV", "Save the effects, also by environment.", False, "--table")] = None,
+    table: Annotated[
+        Path | None, option("CSV", "Save the effects, also by environment.", False, "--table")
+    ] = None,
     compared: Annotated[
         str | None,
         option("METHODS", "Other methods to list in the report.", False, "--compare", rare=True),
@@ -116,17 +124,31 @@ def fit(
 ) -> None:
     """Find the features of a table that predict alike in every environment.
 
-    Prints the decision with its reasons, and the posterior over invariant subsets. The outcome model follows from the
-    values of the outcome: two classes, counts, times with --event, or numbers.
+    Prints the decision with its reasons, and the posterior over invariant subsets. The outcome
+    model follows from the values of the outcome: two classes, counts, times with --event, or
+    numbers.
     """
     with messages(given, json), limited(time_limit) as unfinished:
         from ..data.checks import warnings_kept
         from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
-        from .outputs import Files, checked_outputs, deliver_fit, save, save_effects, source_of_report
+        from .outputs import (
+            Files,
+            checked_outputs,
+            deliver_fit,
+            save,
+            save_effects,
+            source_of_report,
+        )
 
         named = InputFiles(files)
-        asked = {"json": json, "plot": plot, "model": save_to, "report": report, "effects_csv": table}
+        asked = {
+            "json": json,
+            "plot": plot,
+            "model": save_to,
+            "report": report,
+            "effects_csv": table,
+        }
         outputs = checked_outputs(asked, named.file, plot_kind)
         if compared is not None:
             from ..baselines.comparison import compare as run_methods
@@ -136,13 +158,17 @@ def fit(
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
         with warnings_kept() as warned:
-            model, data = fit_model(named, given, stream, one_pass, None if compared is None else ALL_METHODS)
+            model, data = fit_model(
+                named, given, stream, one_pass, None if compared is None else ALL_METHODS
+            )
         draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
         # What the report tells of luck and price is told here and in the other files, too.
         refits = [("Chance", model.decision_.explain_luck)] if "report" in outputs else []
         if "report" in outputs or "model" in outputs:
             # A saved model holds the cost, and what it takes to estimate it is done in any case.
-            refits.append(("Cost of invariance", partial(model.decision_.explain_price, "model" in outputs)))
+            refits.append(
+                ("Cost of invariance", partial(model.decision_.explain_price, "model" in outputs))
+            )
         write_effects = partial(save_effects, model.decision_)
         saved: Files = {
             "model": ("the model", model.save),
@@ -153,11 +179,21 @@ def fit(
         if "model" in outputs:
             show(f"\n{model.new_environments()}")
         if unfinished:
-            told = f"--time-limit {time_limit:g} passed before these were finished: {', '.join(unfinished)}"
+            told = (
+                f"--time-limit {time_limit:g} passed before these were finished: "
+                f"{', '.join(unfinished)}"
+            )
             say("note", f"{told}; fit again with more seconds, or without a limit")
         if "report" in outputs:
-            source = replace(source_of_report(named, given, data, context.meta.get(TYPED, ())), warned=tuple(warned))
-            beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))
+            source = replace(
+                source_of_report(named, given, data, context.meta.get(TYPED, ())),
+                warned=tuple(warned),
+            )
+            beside = (
+                None
+                if compared is None
+                else comparison_for_shell(run_methods(data, compared, model))
+            )
             save(outputs["report"], lambda path: model.report(path, beside, source))
             show(f"\nSaved the report to {outputs['report']}")
 
@@ -167,10 +203,15 @@ def compare(
     *,
     methods: Annotated[
         str | None,
-        option("METHODS", 'From those below, as A,B. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
+        option(
+            "METHODS",
+            'From those below, as A,B. With settings: "ICP(max_size=3),Lasso".',
+            "all but Oracle",
+        ),
     ] = None,
     left_out: Annotated[
-        bool, option(None, "Also predict each environment by a fit to the others.", False, "--left-out")
+        bool,
+        option(None, "Also predict each environment by a fit to the others.", False, "--left-out"),
     ] = False,
     given: FitOptions,
     json: Annotated[Path | None, json_option("the comparison")] = None,
@@ -192,14 +233,19 @@ def compare(
         for note in default_notes(bip, given, data):
             say("note", note)
         result = run_methods(data, methods, bip, left_out, given.progress)
-        saved: Files = {"json": ("the comparison", result.to_json), "plot": ("the picture", result.save_plot)}
+        saved: Files = {
+            "json": ("the comparison", result.to_json),
+            "plot": ("the picture", result.save_plot),
+        }
         deliver(comparison_for_shell(result), outputs, saved)
 
 
 def explain(
     files: FilesArgument,
     *,
-    subset: Annotated[str | None, option("A,B,C", 'Features to examine; "" is none.', "those selected")] = None,
+    subset: Annotated[
+        str | None, option("A,B,C", 'Features to examine; "" is none.', "those selected")
+    ] = None,
     leave_out: Annotated[
         bool | None, option(None, "Fit again without each environment.", "if that takes seconds")
     ] = None,
@@ -211,9 +257,9 @@ def explain(
 ) -> None:
     """Find which environment breaks invariance: in intercept, slopes or noise.
 
-    Fits as `invariance fit` does and compares each environment with all others. Also: the result without each of them,
-    which experiment would separate the leading subsets, the cost of small environments, and how often luck among so
-    many subsets would select as much.
+    Fits as `invariance fit` does and compares each environment with all others. Also: the result
+    without each of them, which experiment would separate the leading subsets, the cost of small
+    environments, and how often luck among so many subsets would select as much.
     """
     with messages(given, json):
         from .._tools.sections import Section, as_text
@@ -242,10 +288,18 @@ def demo(
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
-    csv: Annotated[Path | None, option("CSV", "Save the data as a table that fit can read.")] = None,
-    new_csv: Annotated[Path | None, option("CSV", "Save rows of a seventh hospital, for predict.")] = None,
-    clinical: Annotated[Path | None, option("CSV", "Save an untidy table of nine hospitals, for check.")] = None,
-    decimal_comma: Annotated[bool, option(None, "Save that with ; and decimal commas.", rare=True)] = False,
+    csv: Annotated[
+        Path | None, option("CSV", "Save the data as a table that fit can read.")
+    ] = None,
+    new_csv: Annotated[
+        Path | None, option("CSV", "Save rows of a seventh hospital, for predict.")
+    ] = None,
+    clinical: Annotated[
+        Path | None, option("CSV", "Save an untidy table of nine hospitals, for check.")
+    ] = None,
+    decimal_comma: Annotated[
+        bool, option(None, "Save that with ; and decimal commas.", rare=True)
+    ] = False,
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
@@ -257,19 +311,29 @@ def demo(
         from ..posterior.summary import format_probability, format_subset
         from .outputs import Files, checked_outputs, deliver_fit, save
 
-        asked = {"json": json, "plot": plot, "csv": csv, "new_csv": new_csv, "clinical_csv": clinical}
+        asked = {
+            "json": json,
+            "plot": plot,
+            "csv": csv,
+            "new_csv": new_csv,
+            "clinical_csv": clinical,
+        }
         outputs = checked_outputs(asked, None, plot_kind)
         if clinical is not None:
             decimal, sep = (",", ";") if decimal_comma else (".", ",")
             table = make_clinical_table(decimal=decimal)
-            save(outputs["clinical_csv"], lambda path: table.to_csv(path, index=False, sep=sep, decimal=decimal))
+            save(
+                outputs["clinical_csv"],
+                lambda path: table.to_csv(path, index=False, sep=sep, decimal=decimal),
+            )
             names = f"{shlex.quote(str(clinical))} --outcome readmitted --environment hospital"
             show(f"Now try\n  invariance check {names}")
             return
         data = make_example()
         assert data.truth is not None
         show(
-            f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
+            f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and "
+            "smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
         model = BIP(n_jobs=-1, progress=speech.progress).fit(data)
@@ -281,23 +345,34 @@ def demo(
         files: Files = {
             "plot": ("the picture", draw),
             "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
-            "new_csv": ("a new hospital", lambda path: make_new_hospital().to_frame().to_csv(path, index=False)),
+            "new_csv": (
+                "a new hospital",
+                lambda path: make_new_hospital().to_frame().to_csv(path, index=False),
+            ),
         }
-        deliver_fit(model, 10, outputs, files, f"The true subset {truth} has probability {probability}.")
+        deliver_fit(
+            model, 10, outputs, files, f"The true subset {truth} has probability {probability}."
+        )
         if csv is not None:
             names = f"-o {data.outcome_name} -e {data.environment_name}"
-            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names} \\\n      --save model.json")
+            show(
+                f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names} \\\n      --save "
+                "model.json"
+            )
         if csv is not None and new_csv is not None:
             show(f"  invariance predict model.json {shlex.quote(str(new_csv))} --out predicted.csv")
 
 
 def open_page(
     port: Annotated[int | None, option("N", "Port to use.", "a free one", min=1, max=65535)] = None,
-    no_browser: Annotated[bool, option(None, "Print the address only.", False, "--no-browser")] = False,
+    no_browser: Annotated[
+        bool, option(None, "Print the address only.", False, "--no-browser")
+    ] = False,
 ) -> None:
     """Open a page in the browser: upload a table, choose, read the report.
 
-    The page is served to this machine alone, to whoever has its address. Tables are kept until it is closed.
+    The page is served to this machine alone, to whoever has its address. Tables are kept until it
+    is closed.
     """
 
     def announce(address: str) -> None:
@@ -309,7 +384,9 @@ def open_page(
         try:
             from ..app.server import serve
         except ImportError as error:
-            raise FileError(f"the page needs {error.name}: pip install 'invariant-prediction[app]'.") from error
+            raise FileError(
+                f"the page needs {error.name}: pip install 'invariant-prediction[app]'."
+            ) from error
         serve(port, announce)
     show("The page is closed.")
 
@@ -339,7 +416,8 @@ _EPILOGS: dict[Callable[..., None], str] = {
   invariance sweep genes.parquet -e kind --out sweep \\
       --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
 
-After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
+After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads
+the table.
 """,
     edges: """
   invariance edges sweep --fdr 0.1 --csv edges.csv

@@ -1,4 +1,5 @@
-"""Options of the commands, each declared once, in groups that map to the settings of the Python interface."""
+"""Options of the commands, each declared once, in groups that map to the settings of the Python
+interface."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from .._tools.names import Baseline, BelowLimit, Deviations, EngineName, FamilyName, Missing, PlotKind, RuleName
+from .._tools.names import (
+    Baseline,
+    BelowLimit,
+    Deviations,
+    EngineName,
+    FamilyName,
+    Missing,
+    PlotKind,
+    RuleName,
+)
 from ..baselines.registry import METHODS
 from ..exceptions import DataError, SettingError
 from .completion import TYPED, column, columns, one_of, several_of
@@ -47,26 +57,46 @@ ENVIRONMENT = "--environment", "-e"
 
 
 def option(
-    metavar: str | None, text: str, default: str | bool = False, *names: str, rare: bool = False, **more: Any
+    metavar: str | None,
+    text: str,
+    default: str | bool = False,
+    *names: str,
+    rare: bool = False,
+    **more: Any,
 ) -> Any:
-    """default : what --help says of it, True for the value itself; rare : listed by --help-all only"""
+    """default : what --help says of it, True for the value itself; rare : listed by --help-all
+    only"""
     more["autocompletion"] = _COMPLETED.get(metavar or "")
-    return typer.Option(*names, metavar=metavar, help=text, show_default=default, hidden=rare, **more)
+    return typer.Option(
+        *names, metavar=metavar, help=text, show_default=default, hidden=rare, **more
+    )
 
 
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)
+]
 _FILES = f"Table: {_FORMATS}. Or several files, a folder or a quoted pattern."
-FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES, show_default=False)]
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILE", help=_FILES, show_default=False)
+]
 StreamOption = Annotated[
-    bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
+    bool | None,
+    option(
+        None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True
+    ),
 ]
 _PASSES = "Read pieces once, or again for tails of residuals and for intervals."
-OnePassOption = Annotated[bool | None, option(None, _PASSES, "once large files", "--one-pass/--two-passes", rare=True)]
+OnePassOption = Annotated[
+    bool | None, option(None, _PASSES, "once large files", "--one-pass/--two-passes", rare=True)
+]
 _TIME_LIMIT = "Seconds after which what the selection can do without is left out, and named."
-TimeLimitOption = Annotated[float | None, option("S", _TIME_LIMIT, "no limit", "--time-limit", min=0.0)]
+TimeLimitOption = Annotated[
+    float | None, option("S", _TIME_LIMIT, "no limit", "--time-limit", min=0.0)
+]
 PlotKindOption = Annotated[
-    PlotKind | None, option("KIND", f"Picture of {', '.join(get_args(PlotKind))}.", "inclusion", rare=True)
+    PlotKind | None,
+    option("KIND", f"Picture of {', '.join(get_args(PlotKind))}.", "inclusion", rare=True),
 ]
 
 
@@ -85,8 +115,12 @@ def setting(default: Any, *described: Any, **more: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechOptions:
-    quiet: bool = setting(False, None, "Print the result, warnings and errors only.", False, "--quiet", "-q")
-    verbose: bool = setting(False, None, "Print notes on reading and time.", False, "--verbose", "-v", rare=True)
+    quiet: bool = setting(
+        False, None, "Print the result, warnings and errors only.", False, "--quiet", "-q"
+    )
+    verbose: bool = setting(
+        False, None, "Print notes on reading and time.", False, "--verbose", "-v", rare=True
+    )
 
     @property
     def progress(self) -> ProgressMode:
@@ -101,15 +135,22 @@ class FileOptions:
     decimal: str | None = setting(None, "SIGN", "Before decimals: . or ,", "detected", rare=True)
     encoding: str | None = setting(None, "NAME", "Encoding of text.", "UTF-8", rare=True)
     sheet: str | None = setting(None, "NAME", "Sheet of an Excel file.", "the only one", rare=True)
-    na: str | None = setting(None, "X,COL=Y", "Further words for missing values, of all columns or one.", rare=True)
-    thousands: str | None = setting(None, "SIGN", "Between thousands: . , ' or a space.", "nothing", rare=True)
+    na: str | None = setting(
+        None, "X,COL=Y", "Further words for missing values, of all columns or one.", rare=True
+    )
+    thousands: str | None = setting(
+        None, "SIGN", "Between thousands: . , ' or a space.", "nothing", rare=True
+    )
 
     @property
     def form(self) -> FileFormat:
         from ..data.settings import FileFormat
 
         stated = {field.name: getattr(self, field.name) for field in fields(FileOptions)}
-        return FileFormat(**stated | {"na": [_plain(word) for word in read_names(self.na) if not _of_column(word)]})
+        return FileFormat(
+            **stated
+            | {"na": [_plain(word) for word in read_names(self.na) if not _of_column(word)]}
+        )
 
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
@@ -117,7 +158,10 @@ class FileOptions:
         if file != STANDARD_INPUT:
             return TableFile(file.expanduser(), self.form)
         if sys.stdin is None or sys.stdin.isatty():
-            raise DataError("- reads standard input, which is empty: pipe a table into the command, or name a file.")
+            raise DataError(
+                "- reads standard input, which is empty: pipe a table into the command, or name a "
+                "file."
+            )
         return TableFile(file, self.form, sys.stdin.buffer.read())
 
 
@@ -135,10 +179,14 @@ class TableOptions(FileOptions):
     numeric: str | None = setting(None, "A,B,C", "Columns of text to read as numbers.", rare=True)
     missing: Missing = setting("error", "WAY", _MISSING, True)
     below_limit: BelowLimit | None = setting(None, "WAY", _BELOW_LIMIT, rare=True)
-    weight: str | None = setting(None, "COL", "Column of how many rows each row counts as.", rare=True)
+    weight: str | None = setting(
+        None, "COL", "Column of how many rows each row counts as.", rare=True
+    )
     min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
     drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
-    merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
+    merge: str | None = setting(
+        None, "A+B=C", "Environments to merge, with the new label.", rare=True
+    )
 
     @property
     def columns(self) -> Columns:
@@ -158,7 +206,8 @@ class TableOptions(FileOptions):
     def environments(self) -> Environments:
         from ..data.settings import Environments
 
-        drop, merge = read_names(self.drop_environment), read_merges(self.merge)
+        drop = read_names(self.drop_environment)
+        merge = read_merges(self.merge)
         return Environments(drop=drop, merge=merge, min_rows=self.min_rows)
 
     def reading(self) -> dict[str, Any]:
@@ -169,11 +218,15 @@ class TableOptions(FileOptions):
 # Written out, so that --help loads none of them.
 _FAMILY = f'Outcome model: {", ".join(FAMILIES)}. With settings: "logistic(pseudo_rows=0)".'
 _ENGINE = (
-    "exact: all subsets; tempering samples; vi approximates (published: vi-simulation, vi-genes); auto: exact if "
+    "exact: all subsets; tempering samples; vi approximates (published: vi-simulation, vi-genes); "
+    "auto: exact if "
     'quick. Or "tempering(chains=8)".'
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
-_SELECT = "predictive: best invariant predictor; mode: most probable subset; threshold or median: features."
+_SELECT = (
+    "predictive: best invariant predictor; mode: most probable subset; threshold or median: "
+    "features."
+)
 _DEVIATIONS = "Of coefficients: free, random (few rows each) or auto."
 _BASELINE = "Of environments: shared, free (compare effects only) or auto."
 _RHO = "Share of themselves by which coefficients may differ between environments."
@@ -186,20 +239,28 @@ class ModelOptions(SpeechOptions):
     """Outcome model, prior, engine and rule of selection."""
 
     family: str = setting("auto", "FAMILY", _FAMILY, True)
-    max_size: int | None = setting(None, "K", "Most features in a subset.", "what the data allow", min=0)
+    max_size: int | None = setting(
+        None, "K", "Most features in a subset.", "what the data allow", min=0
+    )
     prior: str = setting("uniform", "PRIOR", PRIOR, True)
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
     chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
     steps: int | None = setting(None, "N", "Most steps of each chain.", "auto", rare=True, min=1)
     select: str = setting("predictive", "RULE", _SELECT, True)
-    threshold: float | None = setting(None, "P", "Of inclusion, for --select threshold.", "0.5", min=0.0, max=1.0)
+    threshold: float | None = setting(
+        None, "P", "Of inclusion, for --select threshold.", "0.5", min=0.0, max=1.0
+    )
     tolerance: float | None = setting(None, "RHO", _RHO, "0.1")
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
-    weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
+    weak_level: float | None = setting(
+        None, "P", _WEAK, "0.02, or --level with --strict", rare=True
+    )
     deviations: Deviations = setting("auto", "KIND", _DEVIATIONS, True)
     baseline: Baseline = setting("auto", "KIND", _BASELINE, True)
-    strict: bool = setting(False, None, "Test exact invariance: no --tolerance, no --tau.", False, "--strict")
+    strict: bool = setting(
+        False, None, "Test exact invariance: no --tolerance, no --tau.", False, "--strict"
+    )
     seed: int = setting(0, "N", "Seed of random numbers.", True, rare=True, min=0)
 
     def bip(self, jobs: int | None = None) -> BIP:
@@ -211,7 +272,9 @@ class ModelOptions(SpeechOptions):
         from ..priors import parse_prior
 
         if self.threshold is not None and self.select != "threshold":
-            raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
+            raise SettingError(
+                "--threshold is for --select threshold: add that, or leave --threshold out."
+            )
         engine = self._engine()
         select: Any = self.select if self.threshold is None else Threshold(self.threshold)
         as_baseline(self.baseline, as_rule(select), engine)
@@ -233,12 +296,18 @@ class ModelOptions(SpeechOptions):
         from ..inference.tempering import Tempering
 
         engine = parse_engine(self.engine)
-        asked = {name: value for name in ("chains", "steps") if (value := getattr(self, name)) is not None}
+        asked = {
+            name: value
+            for name in ("chains", "steps")
+            if (value := getattr(self, name)) is not None
+        }
         if not asked:
             return engine
         if engine != "tempering" and not isinstance(engine, Tempering):
             first = next(iter(asked))
-            raise SettingError(f"--{first} is for --engine tempering: add that, or leave --{first} out.")
+            raise SettingError(
+                f"--{first} is for --engine tempering: add that, or leave --{first} out."
+            )
         return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _tolerance(self) -> Tolerance:
@@ -246,9 +315,20 @@ class ModelOptions(SpeechOptions):
 
         if self.strict and (self.tolerance or self.tau):
             raise SettingError("--strict tests exact invariance: leave --tolerance and --tau out.")
-        default = Tolerance() if not self.strict else Tolerance.strict(*() if self.level is None else (self.level,))
-        asked = {"rho": self.tolerance, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
-        return replace(default, **{name: value for name, value in asked.items() if value is not None})
+        default = (
+            Tolerance()
+            if not self.strict
+            else Tolerance.strict(*() if self.level is None else (self.level,))
+        )
+        asked = {
+            "rho": self.tolerance,
+            "tau": self.tau,
+            "level": self.level,
+            "weak_level": self.weak_level,
+        }
+        return replace(
+            default, **{name: value for name, value in asked.items() if value is not None}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,11 +336,19 @@ class FitOptions(ModelOptions, TableOptions):
     """One fit: what `fit`, `compare`, `explain` and the page ask for."""
 
     outcome: str = setting(MISSING, "COL", "Column to predict.", False, "--outcome", "-o")
-    environment: list[str] = setting((), "COL", "Column of environments, or several.", False, *ENVIRONMENT)
+    environment: list[str] = setting(
+        (), "COL", "Column of environments, or several.", False, *ENVIRONMENT
+    )
     along: str | None = setting(None, "COL", "Column of numbers or dates.")
-    ar: int = setting(0, "Q", "Rows before, in the order of --along, that noise depends on.", rare=True, min=0)
-    within: str | None = setting(None, "COL", "What has a sequence of its own, with --ar.", rare=True)
-    event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
+    ar: int = setting(
+        0, "Q", "Rows before, in the order of --along, that noise depends on.", rare=True, min=0
+    )
+    within: str | None = setting(
+        None, "COL", "What has a sequence of its own, with --ar.", rare=True
+    )
+    event: str | None = setting(
+        None, "COL", "Column of 0 and 1: whether a time ended with the event."
+    )
     exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
     jobs: int | None = setting(None, "N", "Threads.", "all cores", rare=True, min=1)
 
@@ -272,7 +360,10 @@ class FitOptions(ModelOptions, TableOptions):
         if self.along is None and (self.ar or self.within):
             raise SettingError("--ar and --within are for sequences along a column: add --along.")
         variable = [] if self.along is None else [along(self.along, self.ar, self.within)]
-        parts = [*([self.environment] if isinstance(self.environment, str) else self.environment or ()), *variable]
+        parts = [
+            *([self.environment] if isinstance(self.environment, str) else self.environment or ()),
+            *variable,
+        ]
         if not parts:
             raise SettingError("environments are missing: add --environment COL, or --along COL.")
         return parts[0] if len(parts) == 1 else parts
@@ -282,12 +373,18 @@ class FitOptions(ModelOptions, TableOptions):
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each option group among its parameters replaced by its options: first those of which one is
-    required, last how much is said."""
-    groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
-    places = dict.fromkeys(("out", "outcome", "environment", "along"), 0) | dict.fromkeys(("quiet", "verbose"), 2)
+    """The command with each option group among its parameters replaced by its options: first those
+    of which one is required, last how much is said."""
+    groups: dict[str, Any] = {
+        name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)
+    }
+    places = dict.fromkeys(("out", "outcome", "environment", "along"), 0) | dict.fromkeys(
+        ("quiet", "verbose"), 2
+    )
     required = inspect.Parameter.empty
-    options = sorted(_options(command), key=lambda one: 0 if one.default is required else places.get(one.name, 1))
+    options = sorted(
+        _options(command), key=lambda one: 0 if one.default is required else places.get(one.name, 1)
+    )
 
     @wraps(command)
     def grouping(**values: Any) -> None:
@@ -303,17 +400,24 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 def _options(taker: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """Of a command or of a group."""
     hints = get_type_hints(taker, include_extras=True)
-    described = {field.name: field.metadata["option"] for field in fields(taker)} if is_dataclass(taker) else {}
+    described = (
+        {field.name: field.metadata["option"] for field in fields(taker)}
+        if is_dataclass(taker)
+        else {}
+    )
     for name, parameter in inspect.signature(taker).parameters.items():
         if is_dataclass(hints[name]):
             yield from _options(hints[name])
         else:
-            kind: Any = Annotated[hints[name], described[name]] if name in described else hints[name]
+            kind: Any = (
+                Annotated[hints[name], described[name]] if name in described else hints[name]
+            )
             yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind)
 
 
 class Command(TyperCommand):
-    """Lists everyday options by --help and all by --help-all; refuses an option that is given twice."""
+    """Lists everyday options by --help and all by --help-all; refuses an option that is given
+    twice."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help-all" in args:
@@ -323,9 +427,15 @@ class Command(TyperCommand):
         ctx.meta[TYPED] = (ctx.info_name, *args)
         given = self.make_parser(ctx).parse_args(list(args))[2]
         for one in () if ctx.resilient_parsing else given:
-            if not getattr(one, "is_flag", True) and not one.multiple and sum(other is one for other in given) > 1:
+            if (
+                not getattr(one, "is_flag", True)
+                and not one.multiple
+                and sum(other is one for other in given) > 1
+            ):
                 a_list = f", a list as {one.metavar}" if "," in str(one.metavar) else ""
-                raise typer.BadParameter(f"{one.opts[0]} is given more than once: give it once{a_list}.", ctx=ctx)
+                raise typer.BadParameter(
+                    f"{one.opts[0]} is given more than once: give it once{a_list}.", ctx=ctx
+                )
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -335,7 +445,8 @@ class Command(TyperCommand):
             if one.param_type_name == "argument":
                 groups["Arguments"].append((one.metavar or one.name.upper(), one.help or ""))
                 continue
-            rare, one.hidden = one.hidden, False
+            rare = one.hidden
+            one.hidden = False
             groups[_RARE if rare else "Options"].append(one.get_help_record(ctx))
             one.hidden = rare
         if groups[_RARE] and not ctx.meta.get(_RARE):
@@ -398,7 +509,8 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
         labels = [label.strip() for label in old.split("+")]
         if len(labels) < 2 or not all((*labels, new)) or "=" in new or new in merges:
             raise SettingError(
-                f"cannot merge environments by {text!r}: write a+b=c or a+b=c,d+e=f, each new label once."
+                f"cannot merge environments by {text!r}: write a+b=c or a+b=c,d+e=f, each new "
+                "label once."
             )
         merges[new] = labels
     return merges

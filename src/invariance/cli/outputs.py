@@ -33,17 +33,22 @@ _SAVED = "table.csv"
 
 Outputs = dict[str, Path]
 Refit = tuple[str, Callable[[], str]]
-# {kind: (what it holds, function that writes it; that of JSON gives the text, and writes it unless the path is None)}
+# {kind: (what it holds, function that writes it; that of JSON gives the text, and writes it unless
+# the path is None)}
 Files = Mapping[str, tuple[str, Callable[[Any], object]]]
 
 
-def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn: PlotKind | None = None) -> Outputs:
+def checked_outputs(
+    given: Mapping[str, Path | None], source: Path | None, drawn: PlotKind | None = None
+) -> Outputs:
     """The paths that were given, complete; raises FileError where one cannot be written.
     given : by kind: json, plot, csv, new_csv, effects_csv, model, report
     source : the file that is read; drawn : on the plot"""
     if drawn is not None and given["plot"] is None:
         raise FileError(f"--plot-kind {drawn} draws nothing without a file: add --plot {drawn}.png")
-    outputs = {kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None}
+    outputs = {
+        kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None
+    }
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
     for kind, path in outputs.items():
         if kind == "json" and path == STANDARD_OUTPUT:
@@ -51,7 +56,9 @@ def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn
         if kind == "plot":
             path = outputs[kind] = path if path.suffix else path.with_name(path.name + ".png")
             if path.suffix.lower() not in _PICTURES:
-                raise FileError(f"cannot write a picture as {path.suffix!r}: use {', '.join(_PICTURES)}")
+                raise FileError(
+                    f"cannot write a picture as {path.suffix!r}: use {', '.join(_PICTURES)}"
+                )
         elif kind.endswith("csv") and path.suffix.lower() != ".csv":
             raise FileError(f"cannot write a table as {path.name!r}: use a name that ends in .csv")
         with _write_errors(path):
@@ -59,7 +66,9 @@ def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn
                 checked_path(path)
             check_writable(path)
         if os.path.realpath(path) in taken:
-            raise FileError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
+            raise FileError(
+                f"cannot write {str(path)!r}: the same file is named twice, choose another name"
+            )
         taken.add(os.path.realpath(path))
     return outputs
 
@@ -87,7 +96,8 @@ def _write_errors(path: Path) -> Iterator[None]:
 
 
 def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -> None:
-    """Save what was asked for, print the result (also when saving fails), unless it is None, and name the files."""
+    """Save what was asked for, print the result (also when saving fails), unless it is None, and
+    name the files."""
     saved = []
     try:
         for kind, (what, write) in files.items():
@@ -105,11 +115,17 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
 
 
 def deliver_fit(
-    model: BIP, top: int, outputs: Outputs, files: Files, closing: str = "", refits: Sequence[Refit] = ()
+    model: BIP,
+    top: int,
+    outputs: Outputs,
+    files: Files,
+    closing: str = "",
+    refits: Sequence[Refit] = (),
 ) -> None:
-    """files : others than the JSON; refits : titles and what fits again for a sentence, after the result is printed and
-    before files are saved"""
-    posterior, predictive = model.posterior_, model.predictive_
+    """files : others than the JSON; refits : titles and what fits again for a sentence, after the
+    result is printed and before files are saved"""
+    posterior = model.posterior_
+    predictive = model.predictive_
 
     def write_json(path: Path | None) -> str:
         few = few_environments(model.n_environments_)
@@ -121,34 +137,51 @@ def deliver_fit(
         }
         return posterior.to_json(path, more)
 
-    show_found(FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell))
+    show_found(
+        FitSummary(
+            model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell
+        )
+    )
     for title, explain in refits:
         if not out_of_time(title.lower()):
             show(f"\n{as_text([Section(title, (explain(),))], for_shell)}", titled=True)
     # Saving a model finds the price of invariance, which the JSON then tells, too.
-    deliver(None, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing)
+    deliver(
+        None, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing
+    )
 
 
-def source_of_report(named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:
+def source_of_report(
+    named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]
+) -> Source:
     """How to read the rows again; data : rows or moments; typed : the command"""
-    command, remark = shlex.join(["invariance", *typed]) if typed else "", ""
+    command = shlex.join(["invariance", *typed]) if typed else ""
+    remark = ""
     if isinstance(data, Moments):
-        table = {"rows": named.rows, **_stated(given)} | ({} if given.form == FileFormat() else {"form": given.form})
+        table = {"rows": named.rows, **_stated(given)} | (
+            {} if given.form == FileFormat() else {"form": given.form}
+        )
     elif named.file is not None and not named.is_piped:
         table = table_arguments(str(named.file), given)
     else:
         came = "by standard input" if named.is_piped else "in several files"
-        table, remark = {"table": _SAVED, **_stated(given)}, f"The table came {came}: save all rows as {_SAVED} first."
+        table = {"table": _SAVED, **_stated(given)}
+        remark = f"The table came {came}: save all rows as {_SAVED} first."
     return Source(table, command, for_shell, remark)
 
 
 def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
     """As `MultiEnvironmentData.from_table` takes them."""
-    return {"table": file if given.form == FileFormat() else given.open(Path(file)), **_stated(given)}
+    return {
+        "table": file if given.form == FileFormat() else given.open(Path(file)),
+        **_stated(given),
+    }
 
 
 def _stated(given: FitOptions) -> dict[str, Any]:
     """Arguments of what reads the rows, but those that are as by default."""
     columns: dict[str, Any] = {"outcome": given.outcome, "environment": given.compared}
     usual = FitOptions(**columns).reading()
-    return columns | {name: value for name, value in given.reading().items() if value != usual[name]}
+    return columns | {
+        name: value for name, value in given.reading().items() if value != usual[name]
+    }

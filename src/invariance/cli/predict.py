@@ -14,7 +14,15 @@ from .._tools.names import PredictWith, Unknown
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
 from .console import messages
-from .options import ENVIRONMENT, FileArgument, FileOptions, SpeechOptions, json_option, option, read_names
+from .options import (
+    ENVIRONMENT,
+    FileArgument,
+    FileOptions,
+    SpeechOptions,
+    json_option,
+    option,
+    read_names,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +33,9 @@ if TYPE_CHECKING:
 
 _COVERAGE = 0.9
 FORMAT = "invariance.prediction/1"
-_NOTHING_TO_AVERAGE = "No subset is compatible with invariance, and none to average: the selected features predict."
+_NOTHING_TO_AVERAGE = (
+    "No subset is compatible with invariance, and none to average: the selected features predict."
+)
 # Figures that are printed, and how.
 _FIGURES = {
     "intercept": "calibration intercept {:+z.3f}",
@@ -39,28 +49,55 @@ Gaps = Literal["error", "empty"]
 
 def predict(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="What `invariance fit --save` wrote.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="What `invariance fit --save` wrote.", show_default=False
+        ),
     ],
     file: FileArgument,
-    out: Annotated[Path | None, option("CSV", "File for the rows with predictions; required without --json.")] = None,
-    coverage: Annotated[float | None, option("SHARE", "Coverage of the intervals.", f"{_COVERAGE:g}")] = None,
-    at: Annotated[
-        str | None, option("T1,T2", "Times at which to give the probability of survival.", False, "--at")
+    out: Annotated[
+        Path | None, option("CSV", "File for the rows with predictions; required without --json.")
     ] = None,
-    restricted_mean: Annotated[float | None, option("TIME", "Mean time to the event within this time.", False)] = None,
+    coverage: Annotated[
+        float | None, option("SHARE", "Coverage of the intervals.", f"{_COVERAGE:g}")
+    ] = None,
+    at: Annotated[
+        str | None,
+        option("T1,T2", "Times at which to give the probability of survival.", False, "--at"),
+    ] = None,
+    restricted_mean: Annotated[
+        float | None, option("TIME", "Mean time to the event within this time.", False)
+    ] = None,
     predict_with: Annotated[
         PredictWith | None,
-        option("auto|selected|everything|average", "What predicts: features, or an average of subsets.", "as fitted"),
+        option(
+            "auto|selected|everything|average",
+            "What predicts: features, or an average of subsets.",
+            "as fitted",
+        ),
     ] = None,
     environment: Annotated[
         str | None,
-        option("COL", "Column of environments: those of the fit get their own intercepts.", False, *ENVIRONMENT),
+        option(
+            "COL",
+            "Column of environments: those of the fit get their own intercepts.",
+            False,
+            *ENVIRONMENT,
+        ),
     ] = None,
     unknown: Annotated[
-        Unknown, option("error|ignore", "Levels that the training data lack: stop, or take the reference.", "error")
+        Unknown,
+        option(
+            "error|ignore",
+            "Levels that the training data lack: stop, or take the reference.",
+            "error",
+        ),
     ] = "error",
     missing: Annotated[
-        Gaps, option("error|empty", "Rows with missing values: stop, or leave the prediction empty.", "error")
+        Gaps,
+        option(
+            "error|empty", "Rows with missing values: stop, or leave the prediction empty.", "error"
+        ),
     ] = "error",
     json: Annotated[Path | None, json_option("predictions and errors")] = None,
     *,
@@ -69,11 +106,12 @@ def predict(
 ) -> None:
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
-    All features predict, unless environments that were left out of the fit showed that these fail: then the selected
-    ones do. Writes the rows with the columns prediction, lower and upper; for two classes prediction and a probability;
-    for counts with an exposure the rate, and prediction where the table has the exposure; for times to an event their
-    median, inf where it is longer than any time that was seen. Columns are found by name, and those that do not predict
-    may be absent. Where the table has the outcome, prints the errors.
+    All features predict, unless environments that were left out of the fit showed that these fail:
+    then the selected ones do. Writes the rows with the columns prediction, lower and upper; for two
+    classes prediction and a probability; for counts with an exposure the rate, and prediction where
+    the table has the exposure; for times to an event their median, inf where it is longer than any
+    time that was seen. Columns are found by name, and those that do not predict may be absent.
+    Where the table has the outcome, prints the errors.
     """
     with messages(speech, json):
         from .._tools.json import written
@@ -86,18 +124,33 @@ def predict(
         outputs = checked_outputs({"csv": out, "json": json}, file)
         saved = load(model)
         if InputFiles([file]).file is None:
-            raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
-        asked = predict_with, unknown, missing, environment, coverage, read_names(at), restricted_mean
+            raise DataError(
+                f"predict takes one file, and {str(file)!r} is several: name them one by one."
+            )
+        asked = (
+            predict_with,
+            unknown,
+            missing,
+            environment,
+            coverage,
+            read_names(at),
+            restricted_mean,
+        )
         found = predicted(saved, form.open(file), *asked)
         files: Files = {
             "csv": ("the predictions", lambda path: found.rows.to_csv(path, index=False)),
             "json": ("the predictions", partial(written, found.content)),
         }
-        deliver("\n".join(line for sentence in found.sentences for line in wrap(sentence)), outputs, files)
+        deliver(
+            "\n".join(line for sentence in found.sentences for line in wrap(sentence)),
+            outputs,
+            files,
+        )
 
 
 class Predicted(NamedTuple):
-    """rows : of a table as text, with columns of predictions; sentences about these; content : of the JSON"""
+    """rows : of a table as text, with columns of predictions; sentences about these; content : of
+    the JSON"""
 
     rows: pd.DataFrame
     sentences: list[str]
@@ -115,7 +168,8 @@ def predicted(
     at: Sequence[str] = (),
     restricted_mean: float | None = None,
 ) -> Predicted:
-    """Of the rows of a table, as the command and the page show them; arguments as options of the command"""
+    """Of the rows of a table, as the command and the page show them; arguments as options of the
+    command"""
     import numpy as np
     import pandas as pd
 
@@ -132,7 +186,8 @@ def predicted(
     read, rows = _read(table, saved, needed, environment)
     leveled = () if saved.encoding is None else saved.encoding.with_missing
     gaps = (read[needed].isna() & [name not in leveled for name in needed]).to_numpy()
-    lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
+    lacking = np.flatnonzero(gaps.any(axis=1))
+    complete = np.flatnonzero(~gaps.any(axis=1))
     below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
     if len(lacking) and (missing == "error" or not len(complete)):
         counts = dict(zip(needed, gaps.sum(axis=0).tolist(), strict=True))
@@ -150,14 +205,23 @@ def predicted(
     mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
     new |= of_times
     taken = list(rows.columns)
-    added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
-    by, kind = format_subset(needed), saved.predict_with
+    added = {
+        free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()
+    }
+    by = format_subset(needed)
+    kind = saved.predict_with
     averages = kind == "average" and saved.predictive_ is not None
-    far, (errors, told_errors) = int(saved.extrapolates(X).sum()), _errors(saved, known, mean, ends, table.name)
+    far, (errors, told_errors) = (
+        int(saved.extrapolates(X).sum()),
+        _errors(saved, known, mean, ends, table.name),
+    )
     sentences = [
-        f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
+        f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by "
+        f"{by}{how}",
         f"No prediction for missing values {below}." if len(lacking) else "",
-        f"What predicts: {saved.prediction_.told(kind)}" if kind != "average" or averages else _NOTHING_TO_AVERAGE,
+        f"What predicts: {saved.prediction_.told(kind)}"
+        if kind != "average" or averages
+        else _NOTHING_TO_AVERAGE,
         f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
         told_errors,
     ]
@@ -171,7 +235,9 @@ def predicted(
         "missing_rows": lacking + 1,
         "n_far": far,
         "errors": errors,
-        "predictions": {name: values.reindex(range(len(rows))).tolist() for name, values in added.items()},
+        "predictions": {
+            name: values.reindex(range(len(rows))).tolist() for name, values in added.items()
+        },
     }
     return Predicted(with_columns(rows, added), list(filter(None, sentences)), content)
 
@@ -179,17 +245,26 @@ def predicted(
 def _read(
     file: TableFile, saved: SavedModel, needed: list[str], environment: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the model needs, with exposure and outcome where they are there; all columns as text with decimal points."""
+    """What the model needs, with exposure and outcome where they are there; all columns as text
+    with decimal points."""
     from ..data.checks import quoted, rows_text
     from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns, with_columns
 
-    names, exposure = column_names(file), saved.outcome_.exposure
+    names = column_names(file)
+    exposure = saved.outcome_.exposure
     saved.check_columns(names, file.name)
     if environment is not None and environment not in names:
-        raise DataError(f"{file.name} has no column {environment!r}; it has {quoted(names)}", use(environment=None))
+        raise DataError(
+            f"{file.name} has no column {environment!r}; it has {quoted(names)}",
+            use(environment=None),
+        )
     variable = None if saved._span is None else saved._span.column
-    wanted = [name for name in (*needed, exposure, saved.outcome_name_, environment, variable) if name in names]
+    wanted = [
+        name
+        for name in (*needed, exposure, saved.outcome_name_, environment, variable)
+        if name in names
+    ]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
     as_text = [name for name in of_levels if name in needed]
     read = read_columns(file, list(dict.fromkeys(wanted)), labels=environment, as_text=as_text)
@@ -198,13 +273,19 @@ def _read(
     if saved.encoding is None:
         read[needed] = frame_values(as_frame(read), needed)
     else:
-        mended = {name: saved.encoding.mending.series(as_frame(read)[name], name).to_native() for name in needed}
+        mended = {
+            name: saved.encoding.mending.series(as_frame(read)[name], name).to_native()
+            for name in needed
+        }
         read = with_columns(read, mended)
     if exposure is not None and exposure in read:
         values = series_values(as_frame(read)[exposure], exposure)
         wrong = int(((values <= 0.0) | (values == float("inf"))).sum())
         if wrong:
-            told = f"exposure {exposure!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}"
+            told = (
+                f"exposure {exposure!r} of {file.name} must be above 0, and is not in "
+                f"{rows_text(wrong)}"
+            )
             raise DataError(f"{told}: leave those rows out, or that column to predict rates.")
         read[exposure] = values
     rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
@@ -214,12 +295,17 @@ def _read(
 def _predictions(
     saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None, labels: list[Any] | None
 ) -> tuple[Floats, Floats | None, dict[str, Any], str]:
-    """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and what they are; known :
-    complete rows, as `_read` gives them; labels : environments whose intercepts are used"""
+    """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and
+    what they are; known : complete rows, as `_read` gives them; labels : environments whose
+    intercepts are used"""
     from sklearn.base import is_classifier
 
     outcome = saved.outcome_
-    mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X, environments=labels)
+    mean = (
+        saved.predict_proba(X)[:, 1]
+        if is_classifier(saved)
+        else saved.predict(X, environments=labels)
+    )
     if outcome.has_intervals:
         wanted = _COVERAGE if coverage is None else coverage
         ends = saved.predict_interval(X, wanted)
@@ -230,8 +316,11 @@ def _predictions(
         columns: dict[str, Any] = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
         return mean, ends, columns, f", with {wanted:.3g} intervals{told}."
     if coverage is not None:
-        raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
-    columns, how = {"prediction": mean}, "."
+        raise SettingError(
+            f"predictions of {outcome.name!r} have no intervals: leave --coverage out."
+        )
+    columns = {"prediction": mean}
+    how = "."
     if outcome.kind.classifies:
         assert outcome.classes is not None
         first, second = outcome.classes
@@ -241,40 +330,57 @@ def _predictions(
     elif outcome.kind.censored:
         how = ": the median time."
     elif outcome.exposure is not None:
-        columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}."
+        columns = {"rate": mean}
+        how = f": the rate per unit of {outcome.exposure}."
         if outcome.exposure in known:
             columns["prediction"] = mean * known[outcome.exposure].to_numpy()
             how = f": the rate per unit of {outcome.exposure}, and the count."
     return mean, None, columns, how
 
 
-def _of_times(saved: SavedModel, X: Any, at: list[str], restricted_mean: float | None) -> dict[str, Floats]:
+def _of_times(
+    saved: SavedModel, X: Any, at: list[str], restricted_mean: float | None
+) -> dict[str, Floats]:
     """Columns of what is asked for besides the median time"""
     for name, value in {"at": at or None, "restricted_mean": restricted_mean}.items():
         if value is not None and not hasattr(saved, "predict_survival"):
-            raise SettingError(f"{saved.outcome_.name!r} is no time to an event", use(**{name: None}))
-    columns = {} if not at else dict(zip(map("survival_{}".format, at), saved.predict_survival(X, at).T, strict=True))
+            raise SettingError(
+                f"{saved.outcome_.name!r} is no time to an event", use(**{name: None})
+            )
+    columns = (
+        {}
+        if not at
+        else dict(zip(map("survival_{}".format, at), saved.predict_survival(X, at).T, strict=True))
+    )
     if restricted_mean is not None:
-        columns[f"restricted_mean_{restricted_mean:g}"] = saved.predict_restricted_mean(X, restricted_mean)
+        columns[f"restricted_mean_{restricted_mean:g}"] = saved.predict_restricted_mean(
+            X, restricted_mean
+        )
     return columns
 
 
 def _errors(
     saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | None, file: str
 ) -> tuple[dict[str, float] | None, str]:
-    """Errors of rows whose outcome is known, and a sentence on them; rows : complete, as `_read` gives them"""
+    """Errors of rows whose outcome is known, and a sentence on them; rows : complete, as `_read`
+    gives them"""
     import numpy as np
 
     from ..data.checks import listing, rows_text, warn
     from ..prediction.new_environments import figures_of
 
-    outcome, exposure = saved.outcome_, saved.outcome_.exposure
+    outcome = saved.outcome_
+    exposure = saved.outcome_.exposure
     needed = [outcome.name] if exposure is None else [outcome.name, exposure]
     if outcome.kind.censored or not set(needed) <= set(rows.columns):
         return None, ""
     given = rows[outcome.name].astype(object)
     stated = rows[needed].notna().all(axis=1).to_numpy()
-    observed = given.where(stated).map(lambda value: _as_number(value, outcome.classes)).to_numpy(dtype=float)
+    observed = (
+        given.where(stated)
+        .map(lambda value: _as_number(value, outcome.classes))
+        .to_numpy(dtype=float)
+    )
     known = stated & ~np.isnan(observed)
     strange = given[stated & ~known]
     if len(strange):
@@ -284,17 +390,30 @@ def _errors(
     if not known.any():
         return None, ""
     weights = None if exposure is None else rows[exposure].to_numpy()[known]
-    figures, n_known = figures_of(outcome.kind, observed[known], mean[known], weights), int(known.sum())
+    figures = figures_of(outcome.kind, observed[known], mean[known], weights)
+    n_known = int(known.sum())
     if ends is not None:
         known &= ~np.isnan(ends[:, 0])
         inside = (observed[known] >= ends[known, 0]) & (observed[known] <= ends[known, 1])
         figures["inside"] = float(np.mean(inside)) if known.any() else float("nan")
-        share = f"{inside.sum():,} of {len(inside):,} inside their intervals" if len(inside) else "none has an interval"
+        share = (
+            f"{inside.sum():,} of {len(inside):,} inside their intervals"
+            if len(inside)
+            else "none has an interval"
+        )
         told = [f"root mean squared error {figures['rmse']:.4g}", share]
     else:
-        told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
-        told += [_FIGURES[name].format(figures[name]) for name in _FIGURES if np.isfinite(figures.get(name, np.nan))]
-    return {"n_rows": n_known} | figures, f"The outcome is known in {n_known:,} of them: {', '.join(told)}."
+        told = [
+            f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"
+        ]
+        told += [
+            _FIGURES[name].format(figures[name])
+            for name in _FIGURES
+            if np.isfinite(figures.get(name, np.nan))
+        ]
+    return {
+        "n_rows": n_known
+    } | figures, f"The outcome is known in {n_known:,} of them: {', '.join(told)}."
 
 
 def _as_number(value: Any, classes: tuple[Any, Any] | None) -> float:

@@ -1,4 +1,5 @@
-"""The commands `sweep`, every column as the outcome of all others, and `edges`, its findings with control of errors."""
+"""The commands `sweep`, every column as the outcome of all others, and `edges`, its findings with
+control of errors."""
 
 from __future__ import annotations
 
@@ -35,8 +36,12 @@ class SweepOptions(ModelOptions, TableOptions):
     """With defaults for many features."""
 
     environment: str = setting(MISSING, "COL", "Column of environments.", False, *ENVIRONMENT)
-    max_size: int | None = setting(None, "K", "Most features in a subset.", "20, or what the data allow", min=0)
-    family: str = setting("auto", "FAMILY", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True)
+    max_size: int | None = setting(
+        None, "K", "Most features in a subset.", "20, or what the data allow", min=0
+    )
+    family: str = setting(
+        "auto", "FAMILY", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True
+    )
     prior: str = setting("beta-binomial", "PRIOR", PRIOR, True)
     jobs: int | None = setting(None, "N", "Processes.", "all cores", min=1)
 
@@ -45,32 +50,48 @@ def sweep(
     files: FilesArgument,
     out: Annotated[Path, option("DIR", "Folder for the results.")],
     *,
-    outcomes: Annotated[str, option("A,B|FILE", "Columns to predict, or a file with one name a line.", True)] = "all",
+    outcomes: Annotated[
+        str, option("A,B|FILE", "Columns to predict, or a file with one name a line.", True)
+    ] = "all",
     perturbed: Annotated[
-        str | None, option("COL", "Column that names what a row perturbs (A or A;B), left out for these outcomes.")
+        str | None,
+        option(
+            "COL", "Column that names what a row perturbs (A or A;B), left out for these outcomes."
+        ),
     ] = None,
     allow_unmeasured: Annotated[
-        bool, option(None, "Use rows that perturb what is no column.", False, "--allow-unmeasured", rare=True)
+        bool,
+        option(
+            None, "Use rows that perturb what is no column.", False, "--allow-unmeasured", rare=True
+        ),
     ] = False,
     given: SweepOptions,
-    top: Annotated[int, option("N", "Features to keep of each outcome; 0 is all.", True, rare=True, min=0)] = 20,
+    top: Annotated[
+        int, option("N", "Features to keep of each outcome; 0 is all.", True, rare=True, min=0)
+    ] = 20,
     device: Annotated[str | None, option("cuda", "Send the work to a GPU instead.")] = None,
-    dask: Annotated[str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")] = None,
+    dask: Annotated[
+        str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")
+    ] = None,
     json: Annotated[Path | None, json_option("counts of verdicts and failures")] = None,
 ) -> None:
     """Fit every column as the outcome of all others.
 
-    Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and the verdict.
+    Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and
+    the verdict.
     """
     with messages(given, json):
         if dask is not None and given.jobs is not None:
-            raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
+            raise typer.BadParameter(
+                "--jobs is for this machine and --dask for a cluster: use one of them."
+            )
         from .outputs import checked_outputs, deliver
 
         folder = out.expanduser()
         check_writable(folder / "manifest.json")
         outputs = checked_outputs({"json": json}, None)
-        model, chosen = given.bip(), _outcomes(outcomes)
+        model = given.bip()
+        chosen = _outcomes(outcomes)
 
         from ..priors import parse_prior
         from ..sweeps.sweep import checked_model, largest_subset, run_sweep
@@ -81,7 +102,17 @@ def sweep(
         if given.max_size is None:
             model.set_params(prior=parse_prior(given.prior, largest_subset(data, given.deviations)))
         try:
-            asked = data, model, chosen, folder, top or None, given.jobs or -1, dask, given.seed, given.progress
+            asked = (
+                data,
+                model,
+                chosen,
+                folder,
+                top or None,
+                given.jobs or -1,
+                dask,
+                given.seed,
+                given.progress,
+            )
             run = run_sweep(*asked, device)
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command continues")
@@ -90,15 +121,23 @@ def sweep(
 
 
 def edges(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep.", show_default=False)
+    ],
     *,
-    fdr: Annotated[float, option("RATE", "Most outcomes with a false edge among those with edges.", True)] = 0.1,
-    of: Annotated[str | None, option("COL", "Show all pairs of one column, with p-values.", False)] = None,
+    fdr: Annotated[
+        float, option("RATE", "Most outcomes with a false edge among those with edges.", True)
+    ] = 0.1,
+    of: Annotated[
+        str | None, option("COL", "Show all pairs of one column, with p-values.", False)
+    ] = None,
     checks: Annotated[
         Path | None, option("CSV", "Verdicts to show beside them, by outcome and feature.", False)
     ] = None,
     plot: Annotated[Path | None, option("FILE", "Save the picture of these pairs.", False)] = None,
-    csv: Annotated[Path | None, option("CSV", "Save all edges, or these pairs, as a table.")] = None,
+    csv: Annotated[
+        Path | None, option("CSV", "Save all edges, or these pairs, as a table.")
+    ] = None,
     json: Annotated[Path | None, json_option("all edges, or these pairs")] = None,
     speech: SpeechOptions,
 ) -> None:
@@ -108,7 +147,9 @@ def edges(
     """
     with messages(speech, json):
         if of is None and (checks is not None or plot is not None):
-            raise typer.BadParameter("--checks and --plot are for the pairs of one column: add --of COL.")
+            raise typer.BadParameter(
+                "--checks and --plot are for the pairs of one column: add --of COL."
+            )
         from .._tools.json import written
         from .._tools.sections import as_text
         from ..data.reading import read_table
@@ -117,15 +158,23 @@ def edges(
         from ..sweeps.store import read_sweep
         from .outputs import Files, checked_outputs, deliver
 
-        outputs, table = checked_outputs({"csv": csv, "json": json, "plot": plot}, checks), read_sweep(folder)
-        content = {"format": "invariance.edges/1", "fdr": fdr, "n_outcomes": table["outcome"].nunique()}
+        outputs = checked_outputs({"csv": csv, "json": json, "plot": plot}, checks)
+        table = read_sweep(folder)
+        content = {
+            "format": "invariance.edges/1",
+            "fdr": fdr,
+            "n_outcomes": table["outcome"].nunique(),
+        }
         if of is None:
             found = found_by.edges(table, fdr)
-            text, what = as_text(found_by.edges_sections(table, found, fdr)), "the edges"
+            text = as_text(found_by.edges_sections(table, found, fdr))
+            what = "the edges"
             files: Files = {}
         else:
             page = edges_of(table, of, fdr, None if checks is None else read_table(checks))
-            found, text, what = page.table, str(page), "the pairs"
+            found = page.table
+            text = str(page)
+            what = "the pairs"
             content["of"] = of
             files = {"plot": ("the picture", page.save_plot)}
         tables: Files = {
@@ -135,16 +184,24 @@ def edges(
         deliver(text, outputs, {**tables, **files})
 
 
-def _read(named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasured: bool) -> SweepData:
+def _read(
+    named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasured: bool
+) -> SweepData:
     """Of several files moments are kept, not rows."""
     from ..sweeps.data import moments_of_columns, read_sweep_data
 
-    columns, environments, missing = given.columns, given.environments, given.missing
+    columns = given.columns
+    environments = given.environments
+    missing = given.missing
     if named.file is not None:
         table = given.open(named.file)
-        return read_sweep_data(table, given.environment, perturbed, columns, environments, missing, unmeasured)
+        return read_sweep_data(
+            table, given.environment, perturbed, columns, environments, missing, unmeasured
+        )
     if perturbed is not None:
-        raise DataError("--perturbed leaves out other rows for each outcome: write them to one file.")
+        raise DataError(
+            "--perturbed leaves out other rows for each outcome: write them to one file."
+        )
     from ..data.sources import source_of
 
     source = source_of(named.rows, form=given.form)

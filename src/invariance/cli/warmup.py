@@ -1,4 +1,5 @@
-"""The command `warmup`: small fits of every kind, so that what they need is compiled before it is waited for."""
+"""The command `warmup`: small fits of every kind, so that what they need is compiled before it is
+waited for."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from ..exceptions import FileError, InvarianceWarning
 from .console import messages, show
 from .options import SpeechOptions, option
 
-# {kind of fit: outcome, features, settings of BIP}, those of whose kernels no other fit has them all. The first two are
-# begun at once and have little in common.
+# {kind of fit: outcome, features, settings of BIP}, those of whose kernels no other fit has them
+# all. The first two are begun at once and have little in common.
 _USUAL: dict[str, tuple[str, int, dict[str, Any]]] = {
     "numbers, all subsets": ("number", 13, {}),
     "two classes, all subsets": ("class", 4, {}),
@@ -32,10 +33,13 @@ _OTHERS: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 def warmup(
     *,
-    everything: Annotated[bool, option(None, "Every family and engine, not the usual ones.", False, "--all")] = False,
+    everything: Annotated[
+        bool, option(None, "Every family and engine, not the usual ones.", False, "--all")
+    ] = False,
     speech: SpeechOptions,
 ) -> None:
-    """Compile ahead what fits need, for the first fit not to wait: in images, on clusters, in checkouts.
+    """Compile ahead what fits need, for the first fit not to wait: in images, on clusters, in
+    checkouts.
 
     Code is kept with the package, or in the folder that NUMBA_CACHE_DIR names.
     """
@@ -43,7 +47,8 @@ def warmup(
         from .._tools.parallel import run_tasks
         from .._tools.progress import ProgressBar
 
-        names, start = [*_USUAL, *(_OTHERS if everything else ())], time.perf_counter()
+        names = [*_USUAL, *(_OTHERS if everything else ())]
+        start = time.perf_counter()
         _, done = run_tasks(_fit, names, shared=None, jobs=2)
         try:
             with ProgressBar("compiling", len(names), speech.progress) as bar:
@@ -51,7 +56,10 @@ def warmup(
                     bar.advance(1, name)
         except InvarianceWarning as nothing_is_kept:
             raise FileError(str(nothing_is_kept)) from None
-        show(f"Ready after {time.perf_counter() - start:.0f} s: {len(names)} kinds of fits find their code compiled.")
+        show(
+            f"Ready after {time.perf_counter() - start:.0f} s: {len(names)} kinds of fits find "
+            "their code compiled."
+        )
 
 
 def _fit(_: None, name: str) -> str:
@@ -63,7 +71,8 @@ def _fit(_: None, name: str) -> str:
     from ..kernels.compiled import NOTHING_IS_KEPT
 
     outcome, p, settings = (_USUAL | _OTHERS)[name]
-    rng, site = np.random.default_rng(0), np.repeat(np.arange(4), 60)
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(4), 60)
     X = rng.normal(size=(240, p)) + 0.5 * rng.normal(size=(4, p))[site]
     score = X[:, 0] - 0.8 * X[:, 1]
     X[:, 2] = score * np.array([1.0, -1.0, 0.5, 2.0])[site] + rng.normal(size=240)
@@ -71,9 +80,19 @@ def _fit(_: None, name: str) -> str:
     table["near"] = table["x0"] + 1e-8 * table["x3"]
     if name.startswith("levels"):
         table["level"] = np.array(list("abc"))[np.arange(240) % 3]
-    y = score + rng.normal(size=240) if outcome == "number" else (score + rng.logistic(size=240) > 0).astype(int)
-    engines = {"tempering": Tempering(chains=1, steps=20, searches=1), "vi": Variational(iterations=20, draws=100)}
-    settings = settings | {"engine": engines.get(settings.get("engine", ""), "auto"), "random_state": 0}
+    y = (
+        score + rng.normal(size=240)
+        if outcome == "number"
+        else (score + rng.logistic(size=240) > 0).astype(int)
+    )
+    engines = {
+        "tempering": Tempering(chains=1, steps=20, searches=1),
+        "vi": Variational(iterations=20, draws=100),
+    }
+    settings = settings | {
+        "engine": engines.get(settings.get("engine", ""), "auto"),
+        "random_state": 0,
+    }
     settings["prior"] = UniformPrior(max_size=2) if "prior" in settings else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

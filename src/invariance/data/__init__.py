@@ -1,4 +1,5 @@
-"""Tables in: one validated data set from several environments, and every complaint about bad input."""
+"""Tables in: one validated data set from several environments, and every complaint about bad
+input."""
 
 from .multi_environment import MultiEnvironmentData
 from .reading import read_table

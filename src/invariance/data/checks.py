@@ -22,7 +22,14 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
 from .._tools.text import in_quotes
-from ..exceptions import DataError, DataWarning, NotInvariantWarning, SettingError, WrongTypeError, use
+from ..exceptions import (
+    DataError,
+    DataWarning,
+    NotInvariantWarning,
+    SettingError,
+    WrongTypeError,
+    use,
+)
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
@@ -68,20 +75,26 @@ _ONCE = "Other fits of this search may warn of the same: it is shown once."
 
 
 def _search() -> Any:
-    """scikit-learn's search or cross-validation in which a fit runs, or in a worker its function; None elsewhere."""
-    outermost, frame = None, sys._getframe()
+    """scikit-learn's search or cross-validation in which a fit runs, or in a worker its function;
+    None elsewhere."""
+    outermost = None
+    frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
         if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection."):
             outermost = frame
     if outermost is None:
         return None
-    code, held = outermost.f_code, outermost.f_locals
-    return code if code.co_name == "_fit_and_score" else held.get("self", held.get("estimator", code))
+    code = outermost.f_code
+    held = outermost.f_locals
+    return (
+        code if code.co_name == "_fit_and_score" else held.get("self", held.get("estimator", code))
+    )
 
 
 def said_in_search(message: str, category: type[Warning]) -> bool:
-    """Whether another fit of the same search has warned of the same, whatever the numbers and names in it."""
+    """Whether another fit of the same search has warned of the same, whatever the numbers and names
+    in it."""
     search = _search()
     return search is not None and (category, _shape(message, category)) in _SAID.get(search, ())
 
@@ -91,7 +104,8 @@ def _shape(message: str, category: type[Warning]) -> str:
 
 
 def warn(message: str, category: type[Warning] = DataWarning) -> None:
-    """Issue a warning that points at the first caller outside this package; in a search one of each kind."""
+    """Issue a warning that points at the first caller outside this package; in a search one of each
+    kind."""
     for said in _HEARD.get():
         said.append(message)
     if said_in_search(message, category):
@@ -100,9 +114,13 @@ def warn(message: str, category: type[Warning] = DataWarning) -> None:
     if search is not None:
         _SAID.setdefault(search, set()).add((category, _shape(message, category)))
         message = f"{message} {_ONCE}"
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("invariance."):
-        level, frame = level + 1, frame.f_back
+    level = 1
+    frame = sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
+        "invariance."
+    ):
+        level = level + 1
+        frame = frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
@@ -146,7 +164,8 @@ PAPERS_WORDS = {
     "p_max": "max_size= of a prior, prior=UniformPrior(max_size=20)",
     "max_size": "prior=UniformPrior(max_size=20)",
     "threshold": "select='threshold(0.9)'",
-    "alpha": "ICP(alpha=0.05): BIP tests at no level. For inclusion probabilities, select='threshold(0.9)'",
+    "alpha": "ICP(alpha=0.05): BIP tests at no level. For inclusion probabilities, "
+    "select='threshold(0.9)'",
     "gamma": "EILLS(gamma=36): BIP has no penalty",
 }
 
@@ -184,7 +203,9 @@ def nearest(name: str, available: Sequence[Hashable], what: str = "columns") -> 
 def check_unique(names: Sequence[str], where: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise DataError(f"duplicate column names in {where}: {quoted(twice)}. Give every column its own name.")
+        raise DataError(
+            f"duplicate column names in {where}: {quoted(twice)}. Give every column its own name."
+        )
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
@@ -195,7 +216,9 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
 
 def check_whole_number(setting: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise SettingError(f"{setting}={value!r} is not possible: use a whole number from {least} on.")
+        raise SettingError(
+            f"{setting}={value!r} is not possible: use a whole number from {least} on."
+        )
 
 
 def check_known(setting: str, value: object, ways: Sequence[str | None]) -> None:
@@ -215,9 +238,11 @@ def in_print(label: Hashable) -> str:
     return " ".join(unicodedata.normalize("NFC", shown).split())
 
 
-def alike(labels: Sequence[Hashable], seen: Callable[[Hashable], str] = in_print) -> list[tuple[Hashable, ...]]:
-    """Groups of labels that are seen as one, the plainest first; by default those that differ in white space or in how
-    they are stored"""
+def alike(
+    labels: Sequence[Hashable], seen: Callable[[Hashable], str] = in_print
+) -> list[tuple[Hashable, ...]]:
+    """Groups of labels that are seen as one, the plainest first; by default those that differ in
+    white space or in how they are stored"""
     groups: dict[str, list[Hashable]] = {}
     for label in labels:
         groups.setdefault(seen(label), []).append(label)
@@ -228,10 +253,15 @@ def alike(labels: Sequence[Hashable], seen: Callable[[Hashable], str] = in_print
     return [tuple(sorted(group, key=plain)) for group in groups.values() if len(group) > 1]
 
 
-def check_distinct_labels(labels: Sequence[Hashable], where: str, what: str = "environments") -> None:
+def check_distinct_labels(
+    labels: Sequence[Hashable], where: str, what: str = "environments"
+) -> None:
     """Raise where labels look alike in print."""
     for group in alike(labels):
-        found = f"{where}: the labels {' and '.join(map(ascii, group))} look alike but are {len(group)} {what}"
+        found = (
+            f"{where}: the labels {' and '.join(map(ascii, group))} look alike but are "
+            f"{len(group)} {what}"
+        )
         if what != "environments":
             raise DataError(f"{found}. Write them in the same way, or give them different names.")
         merge = use(merge_environments={group[0]: list(group)})
@@ -243,15 +273,22 @@ def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     large = np.maximum(-minimum, maximum)
     j = int(np.argmax(large))
     if large[j] > LARGEST:
-        raise DataError(f"column {names[j]!r} has values up to {large[j]:.3g}, whose squares overflow: divide it.")
+        raise DataError(
+            f"column {names[j]!r} has values up to {large[j]:.3g}, whose squares overflow: divide "
+            "it."
+        )
 
 
 def check_spread(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
-    """Raise for columns that vary by less than squares in float64 can hold; needs the range over all rows."""
+    """Raise for columns that vary by less than squares in float64 can hold; needs the range over
+    all rows."""
     spread = maximum - minimum
     j = int(np.argmin(np.where(spread > 0.0, spread, np.inf)))
     if 0.0 < spread[j] < SMALLEST_SPREAD:
-        raise DataError(f"column {names[j]!r} varies by only {spread[j]:.3g}, whose square underflows: divide it.")
+        raise DataError(
+            f"column {names[j]!r} varies by only {spread[j]:.3g}, whose square underflows: divide "
+            "it."
+        )
 
 
 def check_whole(
@@ -263,19 +300,23 @@ def check_whole(
     environment_name: str | None,
     single_allowed: bool = False,
 ) -> None:
-    """Checks that need all rows; ``counts`` and the outcome's range are (E,). single_allowed : one environment may be
-    all"""
+    """Checks that need all rows; ``counts`` and the outcome's range are (E,). single_allowed : one
+    environment may be all"""
     n_rows = np.asarray(counts)
     if n_rows.sum() == 0:
         raise DataError(NO_ROWS)
     if n_rows.sum() < SMALLEST_ENVIRONMENT:
-        raise DataError(f"{rows_text(int(n_rows.sum()))} are too few: at least {SMALLEST_ENVIRONMENT} rows are needed.")
+        raise DataError(
+            f"{rows_text(int(n_rows.sum()))} are too few: at least {SMALLEST_ENVIRONMENT} rows "
+            "are needed."
+        )
     if len(environments) == 1 and not single_allowed:
         found = f"all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
         found = f"{labels_of(environment_name)}: {found}"
         raise DataError(f"{found}. Choose a column with two environments or more.")
     check_distinct_labels(environments, labels_of(environment_name))
-    low, high = np.asarray(outcome_minimum), np.asarray(outcome_maximum)
+    low = np.asarray(outcome_minimum)
+    high = np.asarray(outcome_maximum)
     if low.min() == high.max():
         what = f"outcome {outcome_name!r} is constant: every row is {low[0]:g}"
         raise DataError(f"{what}. Choose an outcome that varies.")
@@ -289,29 +330,40 @@ def check_environments(
     name: str,
     flat_allowed: bool = False,
 ) -> None:
-    """Raise where an environment cannot have a fit of its own: it has fewer than three rows, or its outcome is constant
-    and not `flat_allowed`; counts and the outcome's range are (E,)."""
-    n_rows, flat = np.asarray(counts), np.asarray(minimum) == np.asarray(maximum)
+    """Raise where an environment cannot have a fit of its own: it has fewer than three rows, or its
+    outcome is constant and not `flat_allowed`; counts and the outcome's range are (E,)."""
+    n_rows = np.asarray(counts)
+    flat = np.asarray(minimum) == np.asarray(maximum)
     small = n_rows < SMALLEST_ENVIRONMENT
     if small.any():
-        found = f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
+        found = (
+            "environments too small: "
+            f"{with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
+        )
         if np.count_nonzero(~small) < 2:
             raise DataError(f"{found}: merge them, or choose another column of environments.")
-        raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
+        raise DataError(
+            f"{found}: merge them with others, or leave them out",
+            use(min_rows=SMALLEST_ENVIRONMENT),
+        )
     if flat.any() and not flat_allowed:
         found = with_counts(environments, np.where(flat, n_rows, 0))
         what = f"outcome {name!r} is constant inside environment {found}"
         if np.count_nonzero(~flat) < 2:
             left = f"it varies in {np.count_nonzero(~flat)} environments, and two are needed"
-            raise DataError(f"{what}: {left}. Choose another column of environments, or merge some.")
+            raise DataError(
+                f"{what}: {left}. Choose another column of environments, or merge some."
+            )
         gone = [environments[e] for e in np.flatnonzero(flat).tolist()]
-        raise DataError(f"{what}. Merge it with another or leave it out", use(drop_environments=gone))
+        raise DataError(
+            f"{what}. Merge it with another or leave it out", use(drop_environments=gone)
+        )
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     """Largest max_size (at most p) for which every environment has rows enough.
-    counts (E,): rows; widths (E, p): columns of each feature that vary in each environment. Of the features that vary
-    the narrowest count."""
+    counts (E,): rows; widths (E, p): columns of each feature that vary in each environment. Of the
+    features that vary the narrowest count."""
     p = int(np.shape(widths)[1])
     sizes = []
     for n_rows, row in zip(np.asarray(counts), np.asarray(widths, dtype=np.int64), strict=True):

@@ -45,7 +45,11 @@ def as_frame(table: Any, what: str = "table") -> Any:
     """A narwhals DataFrame with unique text column names from any eager data frame."""
     import narwhals as nw
 
-    if hasattr(table, "collect") and hasattr(table, "collect_schema") and not hasattr(table, "to_numpy"):
+    if (
+        hasattr(table, "collect")
+        and hasattr(table, "collect_schema")
+        and not hasattr(table, "to_numpy")
+    ):
         raise DataError(f"{what} is a lazy frame: call .collect() on it first.")
     names = frame_names(table)
     if names is not None:
@@ -54,8 +58,13 @@ def as_frame(table: Any, what: str = "table") -> Any:
         table = table.set_axis(names, axis=1) if hasattr(table, "set_axis") else table
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if names is None or not isinstance(frame, nw.DataFrame):
-        found = f"{what} must be a pandas or polars DataFrame or the path of a file, got {type(table).__name__}"
-        raise DataError(f"{found}: for arrays use MultiEnvironmentData.from_arrays(X, y, environments).")
+        found = (
+            f"{what} must be a pandas or polars DataFrame or the path of a file, got "
+            f"{type(table).__name__}"
+        )
+        raise DataError(
+            f"{found}: for arrays use MultiEnvironmentData.from_arrays(X, y, environments)."
+        )
     return frame
 
 
@@ -64,16 +73,21 @@ MOST_DENSE_BYTES = 4_000_000_000
 
 
 def dense(table: Any, what: str) -> Any:
-    """A matrix of scipy, or a frame of pandas with sparse columns, made dense up to so many bytes; others stay."""
+    """A matrix of scipy, or a frame of pandas with sparse columns, made dense up to so many bytes;
+    others stay."""
     is_matrix = hasattr(table, "toarray") and hasattr(table, "nnz")
-    types = table.dtypes.items() if hasattr(table, "set_axis") and hasattr(table, "columns") else ()  # of pandas
+    types = (
+        table.dtypes.items() if hasattr(table, "set_axis") and hasattr(table, "columns") else ()
+    )  # of pandas
     kinds = {name: kind.subtype for name, kind in types if hasattr(kind, "fill_value")}
     if not is_matrix and not kinds:
         return table
     needed = 8 * table.shape[0] * (table.shape[-1] if is_matrix else len(kinds))
     if needed > MOST_DENSE_BYTES:
         limit = f"{needed / 1e9:.3g} GB made dense, more than {MOST_DENSE_BYTES / 1e9:g}"
-        raise DataError(f"{what} is sparse and takes {limit}: choose columns first, as VarianceThreshold does.")
+        raise DataError(
+            f"{what} is sparse and takes {limit}: choose columns first, as VarianceThreshold does."
+        )
     return table.toarray() if is_matrix else table.astype(kinds)
 
 
@@ -111,7 +125,10 @@ def text_as_numbers(series: Any, name: str) -> Floats:
         return series_values(series, name)
     wrong = [value for value in present_values(series) if not reads_as_number(value)]
     if wrong:
-        raise DataError(f"column {name!r} is read as numbers (numeric=), but {wrong[0]!r} is not a number: mend it.")
+        raise DataError(
+            f"column {name!r} is read as numbers (numeric=), but {wrong[0]!r} is not a number: "
+            "mend it."
+        )
     return mapped(series, float)
 
 
@@ -125,12 +142,18 @@ def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: 
     """A narwhals frame with numbers in the place of text of columns that is written so"""
     import narwhals as nw
 
-    FileFormat(decimal=decimal, thousands=thousands)  # raises where they are unknown, or both the same
-    form, read = NumberForm(decimal or ".", thousands), {}
+    FileFormat(
+        decimal=decimal, thousands=thousands
+    )  # raises where they are unknown, or both the same
+    form = NumberForm(decimal or ".", thousands)
+    read = {}
     for name in columns if form != AS_PYTHON else ():
         if frame[name].dtype == nw.String and form.reads(present_values(frame[name])):
             read[name] = mapped(frame[name], lambda text: float(str(form.plain(text))))
-    made = [nw.new_series(name, values, nw.Float64, backend=frame.implementation) for name, values in read.items()]
+    made = [
+        nw.new_series(name, values, nw.Float64, backend=frame.implementation)
+        for name, values in read.items()
+    ]
     return frame.with_columns(*made) if made else frame
 
 
@@ -150,7 +173,8 @@ def _why_no_numbers(series: Any) -> str:
 
 
 def refuse_beyond_double(values: Any, what: str) -> None:
-    """Raise where a frame, a series or an array has whole numbers that double precision cannot tell apart."""
+    """Raise where a frame, a series or an array has whole numbers that double precision cannot tell
+    apart."""
     if frame_names(values) is not None:
         frame = as_frame(values, what)
         for name in frame.columns:
@@ -162,7 +186,10 @@ def refuse_beyond_double(values: Any, what: str) -> None:
 
 
 def _beyond(largest: int) -> str:
-    return f"holds whole numbers beyond 2**53 (for example {largest}), which double precision cannot tell apart"
+    return (
+        f"holds whole numbers beyond 2**53 (for example {largest}), which double precision "
+        "cannot tell apart"
+    )
 
 
 def beyond_double(values: Any) -> int | None:
@@ -172,7 +199,11 @@ def beyond_double(values: Any) -> int | None:
         whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
     else:
         whole = series.dtype.is_integer() and series.null_count() < len(series)
-    ends = [end for end in (values.min(), values.max()) if end is not None and end == end] if whole else []
+    ends = (
+        [end for end in (values.min(), values.max()) if end is not None and end == end]
+        if whole
+        else []
+    )
     largest = max(map(int, ends), key=abs, default=0)
     return largest if abs(largest) > LARGEST_WHOLE else None
 
@@ -184,7 +215,10 @@ def holds_numbers(frame: Any) -> bool:
     return all(
         series.dtype.is_numeric()
         or series.dtype == nw.Boolean
-        or (series.dtype in (nw.Object, nw.Unknown) and all(isinstance(v, Real) for v in present_values(series)))
+        or (
+            series.dtype in (nw.Object, nw.Unknown)
+            and all(isinstance(v, Real) for v in present_values(series))
+        )
         for series in frame.iter_columns()
     )
 
@@ -202,20 +236,30 @@ def array_values(values: Any, what: str) -> Floats:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError):
-        raise DataError(f"{what} is not rectangular: give every row the same number of values.") from None
+        raise DataError(
+            f"{what} is not rectangular: give every row the same number of values."
+        ) from None
     if array.dtype.kind in "biuf":
         with np.errstate(over="ignore"):
             return np.asarray(array, dtype=np.float64)
     if array.dtype.kind == "c":
-        raise DataError(f"{what} holds complex numbers. Complex data not supported: use real and imaginary parts.")
+        raise DataError(
+            f"{what} holds complex numbers. Complex data not supported: use real and imaginary "
+            "parts."
+        )
     first = array.item(0) if array.size else None
-    raise DataError(f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): use .astype(float).")
+    raise DataError(
+        f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): use .astype(float)."
+    )
 
 
 def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
     """Labels, of environments unless another role is named, as a list with one entry per row."""
     if isinstance(labels, (str, bytes)):
-        raise DataError(f"{role}={labels!r} is a single string: pass one label per row, for example table[{labels!r}].")
+        raise DataError(
+            f"{role}={labels!r} is a single string: pass one label per row, for example "
+            f"table[{labels!r}]."
+        )
     shape: tuple[int, ...] = getattr(labels, "shape", (0,))
     if len(shape) == 2 and shape[1] == 1:
         labels = np.asarray(labels).ravel()
@@ -225,24 +269,29 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
         return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
     series = as_series(labels)
     if series is None and not isinstance(labels, Iterable):
-        raise DataError(f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row.")
+        raise DataError(
+            f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row."
+        )
     return list(labels) if series is None else series.to_list()
 
 
 def aligned(X: Any, **given: Any) -> list[Any]:
-    """Arguments of one value per row, in the order of the rows of X where both have an index of pandas. Where X has
-    none, the arguments that have one must agree."""
+    """Arguments of one value per row, in the order of the rows of X where both have an index of
+    pandas. Where X has none, the arguments that have one must agree."""
     rows: Any = getattr(X, "index", None)
     owner = "X"
     found = []
     for role, values in given.items():
         index: Any = getattr(values, "index", None)
         if hasattr(index, "equals") and not hasattr(rows, "equals"):
-            rows, owner = index, role
+            rows = index
+            owner = role
         elif hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
             if owner != "X" or not (rows.is_unique and rows.isin(index).all()):
                 what = f"{role} has another index than {owner}: give both the same"
-                raise DataError(f"{what}, or pass {role}.to_numpy() if its order is that of the rows of X.")
+                raise DataError(
+                    f"{what}, or pass {role}.to_numpy() if its order is that of the rows of X."
+                )
             values = values.loc[rows]
         found.append(values)
     return found
@@ -255,13 +304,14 @@ def free_name(default: str, taken: Sequence[str]) -> str:
     return default
 
 
-# ---------------------------------------------------------------- cells that are changed before a column is read
+# ---------------------------------------------------------------- cells that are changed before a
+# column is read
 
 
 @dataclass(frozen=True)
 class Mending:
-    """below_limit : what '<0.5' counts as: "half" of the limit, the "limit" or "missing"; '>9' counts as the limit, or
-    missing; na : {column: values that stand for missing ones, as text}"""
+    """below_limit : what '<0.5' counts as: "half" of the limit, the "limit" or "missing"; '>9'
+    counts as the limit, or missing; na : {column: values that stand for missing ones, as text}"""
 
     below_limit: str | None = None
     na: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -273,18 +323,27 @@ class Mending:
     def notes(self) -> tuple[str, ...]:
         """What was changed, a sentence for each."""
         limits = {"half": "half of the limit", "limit": "the limit", "missing": "missing"}
-        said = () if self.below_limit is None else (f"values such as '<0.5' count as {limits[self.below_limit]}.",)
+        said = (
+            ()
+            if self.below_limit is None
+            else (f"values such as '<0.5' count as {limits[self.below_limit]}.",)
+        )
         columns: dict[tuple[str, ...], list[str]] = {}
         for name, codes in self.na.items():
             columns.setdefault(codes, []).append(name)
         for codes, names in columns.items():
             counted = "count" if len(codes) > 1 else "counts"
-            said = (*said, f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}.")
+            said = (
+                *said,
+                f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}.",
+            )
         return said
 
     def of(self, columns: Collection[str]) -> Mending:
         """What is needed to read these columns."""
-        return Mending(self.below_limit, {name: codes for name, codes in self.na.items() if name in columns})
+        return Mending(
+            self.below_limit, {name: codes for name, codes in self.na.items() if name in columns}
+        )
 
     def series(self, series: Any, name: str) -> Any:
         """A narwhals Series with what is mended; the same where nothing is."""
@@ -294,10 +353,14 @@ class Mending:
         import narwhals as nw
 
         values = [
-            None if gone else value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True)
+            None if gone else value
+            for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True)
         ]
         as_numbers = {float(code) for code in codes if reads_as_number(code)}
-        kept = [None if value is None or _is_one_of(value, codes, as_numbers) else value for value in values]
+        kept = [
+            None if value is None or _is_one_of(value, codes, as_numbers) else value
+            for value in values
+        ]
         texts = {value for value in kept if isinstance(value, str)}
         found = ((text, limit_of(text)) for text in texts) if self.below_limit is not None else ()
         limits = {text: limit for text, limit in found if limit is not None}
@@ -306,7 +369,9 @@ class Mending:
             kept = [self._counted(*limits[value]) if value in limits else value for value in kept]
         elif not changed:
             return series
-        if series.dtype.is_numeric() or (texts and all(value is None or reads_as_number(value) for value in kept)):
+        if series.dtype.is_numeric() or (
+            texts and all(value is None or reads_as_number(value) for value in kept)
+        ):
             numbers = [np.nan if value is None else float(value) for value in kept]
             return nw.new_series(name, numbers, nw.Float64, backend="pandas")
         return nw.new_series(name, kept, None if not texts else nw.String, backend="pandas")
@@ -331,8 +396,9 @@ MISSING_LEVEL = "(missing)"
 
 
 class Levels(NamedTuple):
-    """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
-    declared: whether the column's type, not its text alone, makes it a category; written: what they were made of."""
+    """texts: the levels as text; in_order: whether the column's type orders them, and lists some
+    that may not occur; declared: whether the column's type, not its text alone, makes it a
+    category; written: what they were made of."""
 
     texts: tuple[str, ...]
     in_order: bool = False
@@ -345,17 +411,20 @@ def joined(first: Levels | None, second: Levels) -> Levels:
     if first is None:
         return second
     texts = dict.fromkeys(first.texts + second.texts)
-    in_order, declared = first.in_order and second.in_order, first.declared or second.declared
+    in_order = first.in_order and second.in_order
+    declared = first.declared or second.declared
     ordered = tuple(texts if in_order else in_natural_order(texts))
     return Levels(ordered, in_order, declared, first.written | second.written)
 
 
 def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Levels]:
-    """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these levels."""
+    """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these
+    levels."""
     import narwhals as nw
 
     declared = series.dtype in (nw.Categorical, nw.Enum)
-    # Polars' Categorical has no such attribute: the order of its levels is that of the whole process.
+    # Polars' Categorical has no such attribute: the order of its levels is that of the whole
+    # process.
     categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
     if series.dtype == nw.Enum:
         categories = series.dtype.categories
@@ -364,7 +433,9 @@ def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Level
     return codes, levels._replace(declared=declared)
 
 
-def coded(values: list[Any], categories: Sequence[str], missing_level: bool = False) -> tuple[Floats, Levels]:
+def coded(
+    values: list[Any], categories: Sequence[str], missing_level: bool = False
+) -> tuple[Floats, Levels]:
     """As `level_codes`; categories: the order of levels, where it is known"""
     first_seen, labels = encode_labels(values)
     texts = [level_of(label) for label in labels]
@@ -373,32 +444,38 @@ def coded(values: list[Any], categories: Sequence[str], missing_level: bool = Fa
     if missing_level and 0 < (first_seen < 0).sum() < len(values):
         position[None] = position.setdefault(MISSING_LEVEL, float(len(ordered)))
     levels = Levels(tuple(filter(None, position)), bool(categories), written=written(values))
-    return np.array([*(position[text] for text in texts), position.get(None, np.nan)])[first_seen], levels
+    return np.array([*(position[text] for text in texts), position.get(None, np.nan)])[
+        first_seen
+    ], levels
 
 
 def recoded(
     codes: Floats, texts: tuple[str, ...], wanted: tuple[str, ...], absent: Collection[str] = ()
 ) -> tuple[Floats, str]:
-    """Positions in the wanted levels from positions in others, 0 for unknown or absent ones; which these are, in how
-    many rows. A missing value stays one."""
+    """Positions in the wanted levels from positions in others, 0 for unknown or absent ones; which
+    these are, in how many rows. A missing value stays one."""
     position = {text: float(k) for k, text in enumerate(wanted) if text not in absent}
     places = np.where(np.isnan(codes), len(texts), codes).astype(np.intp)
     counts = np.bincount(places, minlength=len(texts) + 1)
     strange = [0 if text in position else counts[k] for k, text in enumerate(texts)]
-    return np.array([*(position.get(text, 0.0) for text in texts), np.nan])[places], with_counts(texts, strange)
+    return np.array([*(position.get(text, 0.0) for text in texts), np.nan])[places], with_counts(
+        texts, strange
+    )
 
 
-# ---------------------------------------------------------------- which columns, and how each is read
+# ---------------------------------------------------------------- which columns, and how each is
+# read
 
 Member = str | Spline
 
 
 @dataclass(frozen=True)
 class Choices:
-    """categorical: columns whose values are levels, whatever they look like; levels: those of some of them, where the
-    user lists them; numeric: columns whose text is read as numbers; groups: {feature: what its columns are made of};
-    excluded: what is left out. Columns that are in none of them speak for themselves.
-    mending: what is changed in cells; missing_level: whether missing values of categories are a level of their own"""
+    """categorical: columns whose values are levels, whatever they look like; levels: those of some
+    of them, where the user lists them; numeric: columns whose text is read as numbers; groups:
+    {feature: what its columns are made of}; excluded: what is left out. Columns that are in none of
+    them speak for themselves. mending: what is changed in cells; missing_level: whether missing
+    values of categories are a level of their own"""
 
     categorical: frozenset[str] = frozenset()
     numeric: frozenset[str] = frozenset()
@@ -418,12 +495,17 @@ class Choices:
             _groups(settings.groups, columns),
             _levels(categorical) if isinstance(categorical, Mapping) else {},
             tuple(settings.exclude),
-            Mending(settings.below_limit, {name: tuple(map(str, codes)) for name, codes in settings.na.items()}),
+            Mending(
+                settings.below_limit,
+                {name: tuple(map(str, codes)) for name, codes in settings.na.items()},
+            ),
             missing == "level",
         )
         both = choices.categorical & choices.numeric
         if both:
-            raise SettingError(f"{quoted(sorted(both))} is both in categorical= and in numeric=: name it in one.")
+            raise SettingError(
+                f"{quoted(sorted(both))} is both in categorical= and in numeric=: name it in one."
+            )
         return choices
 
     @property
@@ -433,12 +515,16 @@ class Choices:
         return {member.column: member for member in members if isinstance(member, Spline)}
 
 
-def known_columns(setting: str, names: Any, columns: Sequence[str], what: str = "feature columns") -> list[str]:
+def known_columns(
+    setting: str, names: Any, columns: Sequence[str], what: str = "feature columns"
+) -> list[str]:
     """The names as text, each one of the columns."""
     chosen = listed_names(setting, names)
     for name in chosen:
         if name not in columns:
-            raise DataError(f"{setting}: {name!r} is not among the {what}; {nearest(name, columns)}")
+            raise DataError(
+                f"{setting}: {name!r} is not among the {what}; {nearest(name, columns)}"
+            )
     return chosen
 
 
@@ -450,7 +536,8 @@ def resolve_columns(
     where: str = "the table",
     outcome_columns: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Names of outcome, environment and features; outcome_columns : {role: name}, which come with the outcome"""
+    """Names of outcome, environment and features; outcome_columns : {role: name}, which come with
+    the outcome"""
     check_unique(available, where)
     weights = {} if columns.weights is None else {"weights": columns.weights}
     roles = {"outcome": outcome, "environment": environment, **outcome_columns, **weights}
@@ -458,15 +545,21 @@ def resolve_columns(
     known_columns("na", columns.na, available, "columns")
     possible = [name for name in available if name not in owners]
     if not possible:
-        raise DataError(f"{where} has no feature columns besides outcome and environment. Add features.")
+        raise DataError(
+            f"{where} has no feature columns besides outcome and environment. Add features."
+        )
     chosen = possible if columns.features is None else columns.features
     if not chosen:
         raise DataError("features is an empty list", use(features=None))
     for name in chosen:
         if name not in available:
-            raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
+            raise DataError(
+                f"feature column {name!r} is not in {where}; {nearest(name, available)}"
+            )
         if name in owners:
-            raise DataError(f"features contains the {owners[name]} column {name!r}: take it out of the list.")
+            raise DataError(
+                f"features contains the {owners[name]} column {name!r}: take it out of the list."
+            )
     check_unique(chosen, "features=")
     return str(outcome), str(environment), excluding(columns.exclude, chosen, possible)
 
@@ -476,12 +569,18 @@ def owners_of(roles: Mapping[str, object], available: Sequence[str], where: str)
     owners: dict[str, str] = {}
     for role, name in roles.items():
         if name is None or isinstance(name, (list, tuple, np.ndarray)):
-            raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
+            raise DataError(
+                f"{role}={name!r} is not a column name: pass the name of one column of {where}."
+            )
         if str(name) not in available:
-            raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
+            raise DataError(
+                f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}"
+            )
         first = owners.setdefault(str(name), role)
         if first != role:
-            raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
+            raise DataError(
+                f"column {str(name)!r} is both {first} and {role}: name two different columns."
+            )
     return owners
 
 
@@ -498,10 +597,16 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     """{column: its levels as text, the first of which is the reference}"""
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
-        texts = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(map(level_of, values))
+        texts = (
+            ()
+            if isinstance(values, str) or not isinstance(values, Iterable)
+            else tuple(map(level_of, values))
+        )
         if not texts or len(set(texts)) < len(texts):
             example = use(categorical={str(name): ["a", "b"]})
-            raise SettingError(f"categorical: {values!r} of {str(name)!r} is no list of different levels", example)
+            raise SettingError(
+                f"categorical: {values!r} of {str(name)!r} is no list of different levels", example
+            )
         levels[str(name)] = texts
     return levels
 
@@ -510,24 +615,34 @@ def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]
     """{feature: what its columns are made of}"""
     terms: Any = [] if groups is None else [groups] if isinstance(groups, Spline) else groups
     by_name = isinstance(terms, Mapping)
-    if not isinstance(terms, Iterable) or not (by_name or all(isinstance(term, Spline) for term in terms)):
+    if not isinstance(terms, Iterable) or not (
+        by_name or all(isinstance(term, Spline) for term in terms)
+    ):
         forms = use(groups={"region": ["r1", "r2"]}), use(groups=[Spline("age")])
-        raise SettingError(f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms)
+        raise SettingError(
+            f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms
+        )
     named = dict(terms).items() if by_name else [(term.column, term) for term in terms]
     parsed: dict[str, tuple[Member, ...]] = {}
     owners: dict[str, str] = {}
     for name, given in ((str(name), given) for name, given in named):
         given = [given] if isinstance(given, Spline) else given
         if isinstance(given, str) or not isinstance(given, Iterable) or not list(given):
-            raise SettingError(f"groups: {name!r} is {given!r}, no list of columns", use(groups={name: ["a", "b"]}))
-        parsed[name] = tuple(member if isinstance(member, Spline) else str(member) for member in given)
+            raise SettingError(
+                f"groups: {name!r} is {given!r}, no list of columns", use(groups={name: ["a", "b"]})
+            )
+        parsed[name] = tuple(
+            member if isinstance(member, Spline) else str(member) for member in given
+        )
         for column in known_columns(f"groups: {name!r}", map(column_of, parsed[name]), columns):
             if column in owners:
                 raise SettingError(f"groups: column {column!r} is named twice: name it once.")
             owners[column] = name
     for name in parsed:
         if name in columns and owners.get(name) != name:
-            raise SettingError(f"groups: {name!r} is also a column outside that group: choose another name.")
+            raise SettingError(
+                f"groups: {name!r} is also a column outside that group: choose another name."
+            )
     return parsed
 
 
@@ -541,18 +656,23 @@ MOST_LEVELS = 0.5
 _MEANT_AS_NUMBERS = 0.5
 _MEANT_AS_DATES = 0.9
 # More different values than this, half of which have so many letters, are sentences and no levels.
-_MOST_SENTENCES, _LONG = 10, 30
+_MOST_SENTENCES = 10
+_LONG = 30
 # So many different numbers with one unit behind them, '45%', are no levels.
-_MOST_UNITS, _WITH_UNIT = 20, re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\d\s.,][^\d]*)")
+_MOST_UNITS = 20
+_WITH_UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\d\s.,][^\d]*)")
 _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
 MOST_WORDS = 8  # of a remedy
-MOST_RANGES = 20  # levels, such as '1/2' or '5+' among 3 and 4, that are no words for missing values
+MOST_RANGES = (
+    20  # levels, such as '1/2' or '5+' among 3 and 4, that are no words for missing values
+)
 
 
 class Refusal(NamedTuple):
-    """Why a column cannot be used, and settings, besides leaving it out, that mend it; code : as in `Finding`"""
+    """Why a column cannot be used, and settings, besides leaving it out, that mend it; code : as in
+    `Finding`"""
 
     reason: str
     remedies: tuple[Remedy, ...] = ()
@@ -561,7 +681,8 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing."""
+    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN
+    where missing."""
 
     names: tuple[str, ...]
     values: Floats
@@ -578,7 +699,8 @@ class RawTable:
             series = choices.mending.series(frame[name], name)
             kind = column_kind(series, name, choices)
             if isinstance(kind, Refusal):
-                refused[name], values[:, j] = kind, 0.0
+                refused[name] = kind
+                values[:, j] = 0.0
             elif kind is level_codes:
                 values[:, j], levels[name] = level_codes(series, choices.missing_level)
             else:
@@ -596,16 +718,24 @@ class RawTable:
         return cls.of_frame(nw.from_dict(columns, backend="pandas"), names, choices)
 
 
-def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """X as a float64 array or a narwhals frame, and the names of its columns, without those to exclude."""
+def table_of(
+    X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]
+) -> tuple[Any, tuple[str, ...]]:
+    """X as a float64 array or a narwhals frame, and the names of its columns, without those to
+    exclude."""
     given = None if isinstance(X, np.ndarray) else frame_names(X)
     table: Any = array_values(X, "X") if given is None else as_frame(X, "X")
     if given is None and table.ndim != 2:
-        raise DataError(f"X has shape {table.shape}: reshape it to (rows, features), as X.reshape(-1, 1) does.")
+        raise DataError(
+            f"X has shape {table.shape}: reshape it to (rows, features), as X.reshape(-1, 1) does."
+        )
     names = given or [f"x{j}" for j in range(table.shape[1])]
     if feature_names is not None:
         if isinstance(feature_names, str) or len(feature_names) != len(names):
-            raise DataError(f"feature_names={feature_names!r} is not a list of {len(names)} names, one per column.")
+            raise DataError(
+                f"feature_names={feature_names!r} is not a list of {len(names)} names, one per "
+                "column."
+            )
         names = [str(name) for name in feature_names]
         check_unique(names, "feature_names")
         table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
@@ -628,11 +758,18 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
         if name in choices.categorical:
             return level_codes
         largest = beyond_double(series)
-        return series_values if largest is None else Refusal(_beyond(largest), (use(categorical=[name]),), "identifier")
+        return (
+            series_values
+            if largest is None
+            else Refusal(_beyond(largest), (use(categorical=[name]),), "identifier")
+        )
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
-    present, reason = present_values(series), _why_no_numbers(series)
-    code, reason = ("dates", f"{reason}: dates or times") if dtype.is_temporal() else ("objects", reason)
+    present = present_values(series)
+    reason = _why_no_numbers(series)
+    code, reason = (
+        ("dates", f"{reason}: dates or times") if dtype.is_temporal() else ("objects", reason)
+    )
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
         return Refusal(reason, code=code)
     if name in choices.categorical:
@@ -646,40 +783,68 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
 
 def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
-    texts, as_levels = levels.texts, use(categorical=[name])
+    texts = levels.texts
+    as_levels = use(categorical=[name])
     if texts and not levels.declared:
-        if sum(_MOMENT.fullmatch(text) is not None for text in texts) >= _MEANT_AS_DATES * len(texts):
-            return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,), "dates")
+        if sum(_MOMENT.fullmatch(text) is not None for text in texts) >= _MEANT_AS_DATES * len(
+            texts
+        ):
+            return Refusal(
+                f"holds dates or times (for example {texts[0]!r})", (as_levels,), "dates"
+            )
         limits = [text for text in texts if limit_of(text) is not None]
-        if 0 < 2 * len(limits) < len(texts) and all(reads_as_number(text) or limit_of(text) for text in texts):
+        if 0 < 2 * len(limits) < len(texts) and all(
+            reads_as_number(text) or limit_of(text) for text in texts
+        ):
             ways = tuple(use(below_limit=way) for way in BELOW_LIMIT)
-            return Refusal(f"holds numbers and limits of detection ({quoted(limits, 4)})", ways, "detection_limit")
-        formats, strange = number_formats(texts), [text for text in texts if not reads_as_number(text)]
+            return Refusal(
+                f"holds numbers and limits of detection ({quoted(limits, 4)})",
+                ways,
+                "detection_limit",
+            )
+        formats = number_formats(texts)
+        strange = [text for text in texts if not reads_as_number(text)]
         if formats or not strange:
             reason = f"holds numbers stored as text (for example {(strange or texts)[0]!r})"
             remedies = *formats, *([] if strange else [use(numeric=[name])]), as_levels
             return Refusal(reason, remedies, "numbers_as_text")
         others = [text for text in strange if not number_formats([text])]
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
-            reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
+            reason = (
+                "is not numeric: most of its different values are numbers, but not "
+                f"{quoted(others or strange, 4)}"
+            )
             ways = (*([use(na={name: others[:MOST_WORDS]})] if others else []), as_levels)
-            have_digits = any(char.isdigit() for text in others for char in text)  # they may be numbers: (2.5), 5+, 1/2
+            have_digits = any(
+                char.isdigit() for text in others for char in text
+            )  # they may be numbers: (2.5), 5+, 1/2
             return Refusal(reason, ways[::-1] if have_digits else ways, "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
-            reason = f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), to be removed"
+            reason = (
+                f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), "
+                "to be removed"
+            )
             return Refusal(reason, (as_levels,), "with_unit")
         if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
-            return Refusal(f"holds {len(texts)} different sentences (for example {texts[0]!r})", (as_levels,), "text")
+            return Refusal(
+                f"holds {len(texts)} different sentences (for example {texts[0]!r})",
+                (as_levels,),
+                "text",
+            )
     if len(texts) > MOST_LEVELS * n_rows:
-        shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
+        shown = (
+            f"is not numeric but has {len(texts)} different values in {n_rows} rows (for "
+            f"example {texts[0]!r})"
+        )
         words = any(len(text.split()) > 1 for text in texts)
         return Refusal(shown, (as_levels,), "text" if words else "identifier")
     return None
 
 
 def as_mended(series: Any, name: str, choices: Choices, remedy: Remedy) -> Floats | None:
-    """(N,) numbers of a column of text with what a remedy changes in it; None if it changes something else."""
+    """(N,) numbers of a column of text with what a remedy changes in it; None if it changes
+    something else."""
     settings = dict(remedy.settings)
     mending = choices.mending
     if "na" in settings:
@@ -695,19 +860,33 @@ def as_mended(series: Any, name: str, choices: Choices, remedy: Remedy) -> Float
     return series_values(mended, name) if mended.dtype.is_numeric() else None
 
 
-def refuse(refused: Mapping[str, Refusal], excluded: Sequence[str] = (), streamed: bool = False) -> None:
-    """Raise one DataError about all columns that cannot be used; excluded: what is left out already; streamed: words
-    for missing values are those of all columns"""
+def refuse(
+    refused: Mapping[str, Refusal], excluded: Sequence[str] = (), streamed: bool = False
+) -> None:
+    """Raise one DataError about all columns that cannot be used; excluded: what is left out
+    already; streamed: words for missing values are those of all columns"""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
     lists: dict[str, Any] = {"exclude": [*excluded, *refused]}
     remedies = [remedy for each in refused.values() for remedy in each.remedies]
-    formats = [remedy for remedy in remedies if all(isinstance(value, str) for _, value in remedy.settings)]
-    for setting, value in (pair for remedy in remedies if remedy not in formats for pair in remedy.settings):
+    formats = [
+        remedy for remedy in remedies if all(isinstance(value, str) for _, value in remedy.settings)
+    ]
+    for setting, value in (
+        pair for remedy in remedies if remedy not in formats for pair in remedy.settings
+    ):
         if isinstance(value, Mapping) and not streamed:
             lists[setting] = lists.get(setting, {}) | value
         else:
-            words = [word for words in value.values() for word in words] if isinstance(value, Mapping) else value
+            words = (
+                [word for words in value.values() for word in words]
+                if isinstance(value, Mapping)
+                else value
+            )
             lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *words]))
-    raise DataError(found, *(use(**{setting: names}) for setting, names in lists.items()), *dict.fromkeys(formats))
+    raise DataError(
+        found,
+        *(use(**{setting: names}) for setting, names in lists.items()),
+        *dict.fromkeys(formats),
+    )

@@ -21,13 +21,15 @@ Pairs = list[tuple[int, int, str]]
 
 
 def warn_of_equal_columns(features: Features, X: Floats, excluded: Sequence[str] = ()) -> None:
-    """Of features that are one column of X (N, q), all of which vary; excluded : what the user left out already"""
+    """Of features that are one column of X (N, q), all of which vary; excluded : what the user left
+    out already"""
     _warn(features.columns, equal_columns(features.columns, features.alone, X), excluded)
 
 
 def equal_columns(names: Sequence[str], alone: Collection[str], X: Floats) -> Pairs:
     """Of the columns of X (N, q), all of which vary; alone : those that count"""
-    low, weights = X.min(axis=0), np.random.default_rng(0).normal(size=len(X))
+    low = X.min(axis=0)
+    weights = np.random.default_rng(0).normal(size=len(X))
     high = X.max(axis=0)
     span = high - low
     largest = np.maximum(np.abs(low), np.abs(high)) / span
@@ -43,16 +45,22 @@ def equal_columns(names: Sequence[str], alone: Collection[str], X: Floats) -> Pa
     return _pairs(names, alone, keys, _KEYS * np.sqrt(len(X)), alike)
 
 
-def warn_of_equal_moments(names: Sequence[str], alone: Collection[str], scatter: Floats, ranges: Floats) -> None:
-    """As `warn_of_equal_columns`, of columns whose rows are not there, by scatter (E + 1, d, d), of all rows last, and
-    ranges (2 E, d); alone : columns that are features on their own"""
+def warn_of_equal_moments(
+    names: Sequence[str], alone: Collection[str], scatter: Floats, ranges: Floats
+) -> None:
+    """As `warn_of_equal_columns`, of columns whose rows are not there, by scatter (E + 1, d, d), of
+    all rows last, and ranges (2 E, d); alone : columns that are features on their own"""
     squares = np.diagonal(scatter, axis1=1, axis2=2)
     deviations = np.sqrt(squares[-1])
 
     def alike(i: int, j: int) -> str:
         if (scatter[:, i, j] ** 2 < (1.0 - _OF_PRODUCTS) * squares[:, i] * squares[:, j]).any():
             return ""
-        return "are equal" if np.array_equal(ranges[:, i], ranges[:, j]) else "are equal in other units"
+        return (
+            "are equal"
+            if np.array_equal(ranges[:, i], ranges[:, j])
+            else "are equal in other units"
+        )
 
     weights = np.random.default_rng(0).normal(size=len(names))
     keys = np.abs((weights / deviations) @ scatter[-1] / deviations)
@@ -60,9 +68,14 @@ def warn_of_equal_moments(names: Sequence[str], alone: Collection[str], scatter:
 
 
 def _pairs(
-    names: Sequence[str], alone: Collection[str], keys: Floats, tolerance: float, alike: Callable[[int, int], str]
+    names: Sequence[str],
+    alone: Collection[str],
+    keys: Floats,
+    tolerance: float,
+    alike: Callable[[int, int], str],
 ) -> Pairs:
-    """keys (q,) : differ by no more than the tolerance where columns are alike; alike : how, in words"""
+    """keys (q,) : differ by no more than the tolerance where columns are alike; alike : how, in
+    words"""
     order = [j for j in np.argsort(keys).tolist() if names[j] in alone]
     groups = [order[:1]]
     for j in order[1:]:
@@ -77,4 +90,9 @@ def _pairs(
 def _warn(names: Sequence[str], pairs: Pairs, excluded: Sequence[str] = ()) -> None:
     if pairs:
         told = listing(f"{names[i]!r} and {names[j]!r} {how}" for i, j, how in pairs)
-        warn(Message(f"columns {told}; to leave one out", use(exclude=[*excluded, *(names[j] for _, j, _ in pairs)])))
+        warn(
+            Message(
+                f"columns {told}; to leave one out",
+                use(exclude=[*excluded, *(names[j] for _, j, _ in pairs)]),
+            )
+        )

@@ -1,4 +1,5 @@
-"""Environments that are not one label: along a variable, sequences of rows, several factors at once."""
+"""Environments that are not one label: along a variable, sequences of rows, several factors at
+once."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from .weights import Weights
 # Blocks of the variable by which rows are described, and left out to judge predictions.
 _MOST_BLOCKS = 5
 _FEWEST_VALUES = 3
-# Differences of a clock count as equal up to a tenth; one step is one up to a quarter, which months are in days.
+# Differences of a clock count as equal up to a tenth; one step is one up to a quarter, which months
+# are in days.
 _LENGTHS_APART = 10.0
 _STEP_TOLERANCE = 0.25
 # By how much, relatively, multiples of a step may miss it.
@@ -50,7 +52,10 @@ class Along:
             if not isinstance(name, str | None) or not self.column:
                 raise SettingError(f"along() needs the name of a column, not {name!r}.")
         if self.within is not None and not self.ar:
-            raise SettingError(f"within={self.within!r} says which rows follow each other: state ar=2 or --ar 2, too.")
+            raise SettingError(
+                f"within={self.within!r} says which rows follow each other: state ar=2 or --ar 2, "
+                "too."
+            )
 
     def __repr__(self) -> str:
         given = [
@@ -62,19 +67,20 @@ class Along:
 
 
 def along(column: str, ar: int = 0, within: str | None = None) -> Along:
-    """A column of numbers or dates, such as time or dose, along which coefficients must stay the same: for
-    `environment=`, alone or in a list with columns of labels.
+    """A column of numbers or dates, such as time or dose, along which coefficients must stay the
+    same: for `environment=`, alone or in a list with columns of labels.
 
-    ar : rows follow each other along it, and the noise of each depends on that of so many rows before, the next one
-        in time first; 2 is a good start, 4 for quarters. Steps are differences of the column, the most frequent one
-        being one step; a longer one is a gap, where a new sequence begins, and a clock that goes by parts of a step is
-        refused
+    ar : rows follow each other along it, and the noise of each depends on that of so many rows
+        before, the next one in time first; 2 is a good start, 4 for quarters. Steps are differences
+        of the column, the most frequent one being one step; a longer one is a gap, where a new
+        sequence begins, and a clock that goes by parts of a step is refused
     within : column of what has a sequence of its own, such as the states of a panel
 
     >>> import numpy as np, pandas as pd
     >>> from invariance import BIP, along
     >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame({"year": np.repeat(np.arange(1980, 2000), 10), "rain": rng.normal(size=200)})
+    >>> years = np.repeat(np.arange(1980, 2000), 10)
+    >>> table = pd.DataFrame({"year": years, "rain": rng.normal(size=200)})
     >>> grown = 2.0 * table["rain"] + rng.normal(size=200)
     >>> model = BIP().fit(table, grown, environments=along("year"))
     >>> model.selected_features_, model.invariant_
@@ -102,20 +108,29 @@ class Parts(NamedTuple):
     @property
     def name(self) -> str:
         """The column that labels of environments come from."""
-        return self.labels[0] if self.labels else self.along.column if self.along is not None else ""
+        return (
+            self.labels[0] if self.labels else self.along.column if self.along is not None else ""
+        )
 
 
 def parts_of(environment: Any) -> Parts | None:
-    """What a design is made of; None for one column of labels, or for anything that is no names of columns."""
+    """What a design is made of; None for one column of labels, or for anything that is no names of
+    columns."""
     listed = [environment] if isinstance(environment, Along) else environment
     if isinstance(listed, str) or not isinstance(listed, list | tuple):
         return None
     labels = tuple(part for part in listed if isinstance(part, str))
     variables = [part for part in listed if isinstance(part, Along)]
-    if len(labels) + len(variables) < len(listed) or not listed or (len(labels) == 1 and not variables):
+    if (
+        len(labels) + len(variables) < len(listed)
+        or not listed
+        or (len(labels) == 1 and not variables)
+    ):
         return None
     if len(variables) > 1:
-        raise SettingError(f"environments along {quoted([part.column for part in variables])}: name one variable.")
+        raise SettingError(
+            f"environments along {quoted([part.column for part in variables])}: name one variable."
+        )
     return Parts(labels, variables[0] if variables else None)
 
 
@@ -123,14 +138,23 @@ def refuse_design(environment: Any, what: str) -> None:
     """Raise where something knows labels only."""
     parts = parts_of(environment)
     if parts is not None:
-        named = repr(parts.along) if parts.along is not None else f"several factors, {list(parts.labels)}"
-        raise SettingError(f"{what} takes one column of labels, not {named}: fit the whole table with BIP().")
+        named = (
+            repr(parts.along)
+            if parts.along is not None
+            else f"several factors, {list(parts.labels)}"
+        )
+        raise SettingError(
+            f"{what} takes one column of labels, not {named}: fit the whole table with BIP()."
+        )
 
 
 def refuse_repeats(variable: Along | None, counted: Weights) -> None:
     """Raise where weights repeat rows of a sequence."""
     if variable is not None and variable.ar and counted.total > counted.n_rows - counted.n_absent:
-        what = f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each row occurs once"
+        what = (
+            f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each "
+            "row occurs once"
+        )
         raise DataError(what, use(" or leave the weights out", ar=0))
 
 
@@ -146,8 +170,10 @@ class Factor(NamedTuple):
 class Design:
     """Of N rows, the factors and the variable along which coefficients are compared.
 
-    values (N,) : of the variable, NaN where missing; microseconds since 1970 of dates; None without a variable
-    units, steps (N,) : of sequences, whose rows each is, and when, in steps of the clock; 0 where ar is 0
+    values (N,) : of the variable, NaN where missing; microseconds since 1970 of dates; None without
+        a variable
+    units, steps (N,) : of sequences, whose rows each is, and when, in steps of the clock; 0 where
+        ar is 0
     """
 
     factors: tuple[Factor, ...]
@@ -160,11 +186,15 @@ class Design:
     @classmethod
     def read(cls, parts: Parts, column: Any, missing: str) -> Design:
         """column(name) : a narwhals series; missing : "error" raises where a value is missing"""
-        factors = tuple(Factor(name, *encode_labels(column(name).to_list())) for name in parts.labels)
+        factors = tuple(
+            Factor(name, *encode_labels(column(name).to_list())) for name in parts.labels
+        )
         for factor in factors:
             _refuse_missing(factor.name, int((factor.codes < 0).sum()), missing)
             if len(factor.levels) < 2:
-                raise DataError(f"environment column {factor.name!r} has one level: leave it out of the list.")
+                raise DataError(
+                    f"environment column {factor.name!r} has one level: leave it out of the list."
+                )
         for (inner, outer), turned in combinations(_nested(factors), 2):
             if turned == (outer, inner):
                 what = f"environment columns {inner!r} and {outer!r} separate the same rows"
@@ -172,26 +202,43 @@ class Design:
         if parts.along is None:
             none = np.zeros(len(factors[0].codes), np.int64)
             return cls(factors, None, None, False, none, none)
-        name, within = parts.along.column, parts.along.within
+        name = parts.along.column
+        within = parts.along.within
         values, dates = positions(column(name), name)
         _refuse_missing(name, int(np.isnan(values).sum()), missing)
         units = np.zeros(len(values), np.int64)
         if within is not None:
             units, _ = encode_labels(column(within).to_list())
             _refuse_missing(within, int((units < 0).sum()), missing)
-            steady = [factor.name for factor in factors if _one_each(factor.codes, units)] if parts.along.ar else []
+            steady = (
+                [factor.name for factor in factors if _one_each(factor.codes, units)]
+                if parts.along.ar
+                else []
+            )
             if steady:
-                what = f"{quoted(steady)} is the same in all rows of one {within}: with ar= its levels pass for noise"
-                raise SettingError(f"{what} that follows rows before. Compare by it without ar=, or leave it out.")
+                what = (
+                    f"{quoted(steady)} is the same in all rows of one {within}: with ar= its "
+                    "levels pass for noise"
+                )
+                raise SettingError(
+                    f"{what} that follows rows before. Compare by it without ar=, or leave it out."
+                )
         n_values = len(np.unique(values[~np.isnan(values)]))
         if n_values < _FEWEST_VALUES:
-            raise DataError(f"{name!r} has {n_values} values, too few to look along it", use(environment=name))
-        steps = _steps(parts.along, values, units, dates) if parts.along.ar else np.zeros(len(values), np.int64)
+            raise DataError(
+                f"{name!r} has {n_values} values, too few to look along it", use(environment=name)
+            )
+        steps = (
+            _steps(parts.along, values, units, dates)
+            if parts.along.ar
+            else np.zeros(len(values), np.int64)
+        )
         return cls(factors, parts.along, values, dates, units, steps)
 
     @cached_property
     def nested(self) -> list[tuple[str, str]]:
-        """Pairs (inner, outer) of names of factors: each level of the inner one occurs in one level of the outer one"""
+        """Pairs (inner, outer) of names of factors: each level of the inner one occurs in one level
+        of the outer one"""
         return _nested(self.factors)
 
     @property
@@ -202,35 +249,43 @@ class Design:
 
     @property
     def labels(self) -> list[Hashable]:
-        """Of the environments by which rows are described: levels of the first factor, or blocks of the variable; None
-        where something is missing"""
+        """Of the environments by which rows are described: levels of the first factor, or blocks of
+        the variable; None where something is missing"""
         if self.factors:
             first = self.factors[0]
-            return [first.levels[code] if known else None for code, known in zip(first.codes, self.known, strict=True)]
-        known, labels = self.known, np.full(len(self.units), None, dtype=object)
+            return [
+                first.levels[code] if known else None
+                for code, known in zip(first.codes, self.known, strict=True)
+            ]
+        known = self.known
+        labels = np.full(len(self.units), None, dtype=object)
         assert self.values is not None
         labels[known] = self.of_rows(known)._blocks()
         return labels.tolist()
 
     @property
     def windows(self) -> NDArray[np.intp]:
-        """(n, q + 1) rows that have q rows before them in their unit, and these, the latest first"""
+        """(n, q + 1) rows that have q rows before them in their unit, and these, the latest
+        first"""
         q = 0 if self.variable is None else self.variable.ar
         order = np.lexsort((self.steps, self.units)) if q else np.arange(len(self.units))
         rows = order[np.arange(q, len(order))[:, None] - np.arange(q + 1)]
-        units, steps = self.units[rows], self.steps[rows] + np.arange(q + 1) * bool(q)
+        units = self.units[rows]
+        steps = self.steps[rows] + np.arange(q + 1) * bool(q)
         return np.asarray(rows[((units == units[:, :1]) & (steps == steps[:, :1])).all(axis=1)])
 
     def _blocks(self) -> NDArray[np.object_]:
-        """(N,) up to five consecutive blocks of values, as "1977 to 1981", each with about as many of the rows that
-        have enough rows before them"""
+        """(N,) up to five consecutive blocks of values, as "1977 to 1981", each with about as many
+        of the rows that have enough rows before them"""
         assert self.values is not None
         distinct, place = np.unique(self.values, return_inverse=True)
         led = self.windows[:, 0] if len(self.windows) else slice(None)
         counts = np.bincount(place[led], minlength=len(distinct))
         middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
         for n_blocks in range(min(_MOST_BLOCKS, len(distinct)), 1, -1):
-            used, block = np.unique(np.minimum(n_blocks * middles, n_blocks - 1).astype(int), return_inverse=True)
+            used, block = np.unique(
+                np.minimum(n_blocks * middles, n_blocks - 1).astype(int), return_inverse=True
+            )
             if np.bincount(block, counts).min() >= SMALLEST_ENVIRONMENT:
                 break
         ends = [distinct[block == b][[0, -1]] for b in range(len(used))]
@@ -245,7 +300,11 @@ class Design:
             return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
         assert self.values is not None
         whole_days = not np.any(np.nan_to_num(self.values) % _DAY)
-        return str(np.datetime64(round(value), "us").astype("datetime64[D]" if whole_days else "datetime64[s]"))
+        return str(
+            np.datetime64(round(value), "us").astype(
+                "datetime64[D]" if whole_days else "datetime64[s]"
+            )
+        )
 
     @property
     def span(self) -> tuple[float, float]:
@@ -269,9 +328,15 @@ class Design:
 
     def to_columns(self) -> dict[str, Any]:
         """{column: (N,)} of a table again; units of sequences are numbers"""
-        columns: dict[str, Any] = {name: [levels[code] for code in codes] for name, codes, levels in self.factors}
+        columns: dict[str, Any] = {
+            name: [levels[code] for code in codes] for name, codes, levels in self.factors
+        }
         if self.variable is not None and self.values is not None:
-            dates = self.values.round().astype("int64").astype("datetime64[us]") if self.dates else self.values
+            dates = (
+                self.values.round().astype("int64").astype("datetime64[us]")
+                if self.dates
+                else self.values
+            )
             columns[self.variable.column] = dates
             if self.variable.within not in (None, *columns):
                 columns[str(self.variable.within)] = self.units
@@ -285,7 +350,13 @@ class Design:
             left = np.where(codes[rows] < 0, -1, np.searchsorted(used, codes[rows]))
             factors.append(Factor(name, left, tuple(levels[code] for code in used)))
         values = None if self.values is None else self.values[rows]
-        return replace(self, factors=tuple(factors), values=values, units=self.units[rows], steps=self.steps[rows])
+        return replace(
+            self,
+            factors=tuple(factors),
+            values=values,
+            units=self.units[rows],
+            steps=self.steps[rows],
+        )
 
     @property
     def name(self) -> str:
@@ -308,7 +379,8 @@ class Design:
     def in_words(self) -> str:
         """What is compared: "by hospital and along year"."""
         return " and ".join(
-            [f"by {factor.name}" for factor in self.factors] + [f"along {name}" for name in self._along]
+            [f"by {factor.name}" for factor in self.factors]
+            + [f"along {name}" for name in self._along]
         )
 
     @property
@@ -325,7 +397,9 @@ class Design:
     @property
     def compared(self) -> str:
         """What is compared, with the range of the variable."""
-        return f"{self.in_words} (from {self._range})" if self.variable is not None else self.in_words
+        return (
+            f"{self.in_words} (from {self._range})" if self.variable is not None else self.in_words
+        )
 
     @property
     def _range(self) -> str:
@@ -335,22 +409,42 @@ class Design:
     def notes(self) -> tuple[str, ...]:
         """What the environments are that tables and pictures show."""
         if self.variable is None:
-            return (f"coefficients are compared {self.in_words}; tables by environment show {self.factors[0].name}.",)
-        shown = self.factors[0].name if self.factors else f"up to {_MOST_BLOCKS} blocks of it, for description"
+            return (
+                f"coefficients are compared {self.in_words}; tables by environment show "
+                f"{self.factors[0].name}.",
+            )
+        shown = (
+            self.factors[0].name
+            if self.factors
+            else f"up to {_MOST_BLOCKS} blocks of it, for description"
+        )
         told = f"coefficients are compared {self.compared}; tables by environment show {shown}."
-        ar, within = self.variable.ar, self.variable.within
+        ar = self.variable.ar
+        within = self.variable.within
         sequence = "rows" if within is None else f"rows of one {within}"
         others = "" if within is None else f"; rows that differ in {within!r} count as independent"
         if not ar:
             return (told,)
-        ranked = "subsets are compared by how they predict a row given those before it; R² is without those."
+        ranked = (
+            "subsets are compared by how they predict a row given those before it; R² is "
+            "without those."
+        )
         before = f"noise of {sequence} may depend on that of the {ar} before{others}."
         n_gaps = self._n_gaps
         if not n_gaps:
             return (told, before, ranked)
-        n_windows, n = len(self.windows), rows_text(len(self.units))
-        gaps = f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} break{'s' * (n_gaps == 1)} sequences"
-        return (told, before, f"{gaps}: {n_windows:,} of {n} have the {ar} before them and are compared.", ranked)
+        n_windows = len(self.windows)
+        n = rows_text(len(self.units))
+        gaps = (
+            f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} "
+            f"break{'s' * (n_gaps == 1)} sequences"
+        )
+        return (
+            told,
+            before,
+            f"{gaps}: {n_windows:,} of {n} have the {ar} before them and are compared.",
+            ranked,
+        )
 
     @property
     def _n_gaps(self) -> int:
@@ -362,7 +456,8 @@ class Design:
 
 @dataclass(frozen=True)
 class Span:
-    """The range of the variable that was fitted, from low to high; first, last : these as they are printed"""
+    """The range of the variable that was fitted, from low to high; first, last : these as they are
+    printed"""
 
     column: str
     low: float
@@ -371,16 +466,21 @@ class Span:
     last: str
 
     def beyond(self, table: Any) -> NDArray[np.bool_]:
-        """(n,) rows of a table to predict that do not lie within, or have no value; none where the table lacks the
-        column"""
+        """(n,) rows of a table to predict that do not lie within, or have no value; none where the
+        table lacks the column"""
         if self.column not in (frame_names(table) or ()):
             return np.zeros(len(table), dtype=bool)
         values, _ = positions(as_frame(table)[self.column], self.column)
         return np.asarray(~((values >= self.low) & (values <= self.high)))
 
     def told(self, beyond: NDArray[np.bool_]) -> str:
-        where = f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to {self.last}"
-        return f"{where} of {self.column!r}, or have no value there, where coefficients may be others"
+        where = (
+            f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to "
+            f"{self.last}"
+        )
+        return (
+            f"{where} of {self.column!r}, or have no value there, where coefficients may be others"
+        )
 
 
 _DAY = 86_400_000_000
@@ -388,7 +488,8 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """When rows were taken. name : of the column, None for the index of the table; values (N,), NaN where missing"""
+    """When rows were taken. name : of the column, None for the index of the table; values (N,), NaN
+    where missing"""
 
     name: str | None
     values: Floats
@@ -398,18 +499,24 @@ class Clock:
 
 
 def clock_of(table: Any, unused: Sequence[str]) -> Clock | None:
-    """The time index of a table of pandas or, of its columns that are not used, the one that holds dates."""
+    """The time index of a table of pandas or, of its columns that are not used, the one that holds
+    dates."""
     import narwhals as nw
     import pandas as pd
 
     index = getattr(table, "index", None)
     if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
-        return Clock(None, positions(nw.from_native(pd.Series(index), series_only=True), "index")[0])
+        return Clock(
+            None, positions(nw.from_native(pd.Series(index), series_only=True), "index")[0]
+        )
     names = [name for name in unused if name in (frame_names(table) or ())]
-    frame, found = as_frame(table) if names else {}, []
+    frame = as_frame(table) if names else {}
+    found = []
     for name in names:
         series = frame[name]
-        as_text = not series.dtype.is_numeric() and _ISO.match(str(next(iter(series.drop_nulls().head(1)), "")))
+        as_text = not series.dtype.is_numeric() and _ISO.match(
+            str(next(iter(series.drop_nulls().head(1)), ""))
+        )
         if series.dtype in (nw.Datetime, nw.Date) or as_text:
             with suppress(DataError):
                 found.append(Clock(name, positions(series, name)[0]))
@@ -421,15 +528,21 @@ _ISO = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 
 def _refuse_missing(name: str, n_missing: int, missing: str) -> None:
     if n_missing and missing == "error":
-        raise DataError(f"environment column {name!r} is missing in {rows_text(n_missing)}", use(missing="drop"))
+        raise DataError(
+            f"environment column {name!r} is missing in {rows_text(n_missing)}", use(missing="drop")
+        )
 
 
 def positions(series: Any, name: str) -> tuple[Floats, bool]:
-    """(N,) numbers of a narwhals series, NaN where missing, and whether they are dates, in microseconds since 1970."""
+    """(N,) numbers of a narwhals series, NaN where missing, and whether they are dates, in
+    microseconds since 1970."""
     import pandas as pd
 
     values = series.to_list()
-    gone = np.array([value is None or value != value or type(value).__name__ == "NaTType" for value in values], bool)
+    gone = np.array(
+        [value is None or value != value or type(value).__name__ == "NaTType" for value in values],
+        bool,
+    )
     present = [value for value, missing in zip(values, gone, strict=True) if not missing]
     found = np.full(len(values), np.nan)
     if all(map(reads_as_number, present)):
@@ -441,14 +554,20 @@ def positions(series: Any, name: str) -> tuple[Floats, bool]:
         if isinstance(present[0], pd.Period):
             dates = pd.PeriodIndex(present).to_timestamp()
         else:
-            dates = pd.DatetimeIndex(pd.to_datetime(pd.Series(present, dtype=object), format="ISO8601", utc=True))
+            dates = pd.DatetimeIndex(
+                pd.to_datetime(pd.Series(present, dtype=object), format="ISO8601", utc=True)
+            )
             if (dates != dates.normalize()).any():
                 # Days that begin at midnight of another time zone are these days.
-                local = pd.DatetimeIndex([pd.Timestamp(value).tz_localize(None) for value in present])
+                local = pd.DatetimeIndex(
+                    [pd.Timestamp(value).tz_localize(None) for value in present]
+                )
                 dates = local if (local == local.normalize()).all() else dates
     except (ValueError, TypeError):
         wrong = next((value for value in present if isinstance(value, str)), present[0])
-        raise DataError(f"column {name!r} has neither numbers nor dates, as 2024-05-31: mend {wrong!r}.") from None
+        raise DataError(
+            f"column {name!r} has neither numbers nor dates, as 2024-05-31: mend {wrong!r}."
+        ) from None
     found[~gone] = dates.tz_localize(None).to_numpy("datetime64[us]").astype(np.int64)
     return found, True
 
@@ -470,17 +589,22 @@ def _one_each(codes: Integers, units: Integers) -> bool:
 
 
 def _steps(variable: Along, values: Floats, units: Integers, dates: bool) -> Integers:
-    """(N,) places of rows in the sequence of their unit, in steps of the clock; only differences within a unit count"""
+    """(N,) places of rows in the sequence of their unit, in steps of the clock; only differences
+    within a unit count"""
     order = np.lexsort((values, units))
     lengths = np.diff(values[order])
     follows = (np.diff(units[order]) == 0) & (units[order][1:] >= 0) & ~np.isnan(lengths)
     twice = follows & (lengths == 0.0)
     if twice.any():
-        unit, remedy = "one row", "name what has one by within=, in a terminal --within."
+        unit = "one row"
+        remedy = "name what has one by within=, in a terminal --within."
         if variable.within is not None:
-            unit, remedy = f"one row of each {variable.within}", "keep one, take means, or name another within."
+            unit = f"one row of each {variable.within}"
+            remedy = "keep one, take means, or name another within."
         n = rows_text(int(twice.sum()))
-        raise DataError(f"a sequence needs {unit} for each {variable.column}, and has {n} too many: {remedy}")
+        raise DataError(
+            f"a sequence needs {unit} for each {variable.column}, and has {n} too many: {remedy}"
+        )
     counted = np.zeros(len(lengths), np.int64)
     if follows.any():
         counted[follows] = _whole_steps(variable, lengths[follows], dates)
@@ -490,9 +614,9 @@ def _steps(variable: Along, values: Floats, units: Integers, dates: bool) -> Int
 
 
 def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
-    """(n,) how many steps of the clock rows (n,) lie after those before them: a step is the shortest length if that is
-    frequent and all are multiples of it, else the most frequent one; one row follows another after one step, up to a
-    quarter of it, as months have 28 to 31 days"""
+    """(n,) how many steps of the clock rows (n,) lie after those before them: a step is the
+    shortest length if that is frequent and all are multiples of it, else the most frequent one; one
+    row follows another after one step, up to a quarter of it, as months have 28 to 31 days"""
     multiples = lengths / lengths.min()
     whole = np.round(multiples)
     if (np.abs(multiples - whole) <= _EXACT * multiples).all() and (whole == 1.0).mean() >= _OFTEN:
@@ -504,23 +628,37 @@ def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
     irregular = (np.abs(ratios - 1.0) > _STEP_TOLERANCE) & (ratios < 2.0 - _STEP_TOLERANCE)
     if irregular.any():
         worst = float(lengths[np.argmax(irregular)])
-        unit = f"{step / _DAY:.4g} days, not {worst / _DAY:.4g}" if dates else f"{step:.4g}, not {worst:.4g}"
-        n, ar = f"{int(irregular.sum()):,} of {rows_text(len(lengths))}", f", ar={variable.ar}"
-        each, within, typed = "", "", f"--along number --ar {variable.ar}"
+        unit = (
+            f"{step / _DAY:.4g} days, not {worst / _DAY:.4g}"
+            if dates
+            else f"{step:.4g}, not {worst:.4g}"
+        )
+        n = f"{int(irregular.sum()):,} of {rows_text(len(lengths))}"
+        ar = f", ar={variable.ar}"
+        each = ""
+        within = ""
+        typed = f"--along number --ar {variable.ar}"
         if variable.within is not None:
-            each, within = f" of each {variable.within}", f", within={variable.within!r}"
+            each = f" of each {variable.within}"
+            within = f", within={variable.within!r}"
             typed += f" --within {shlex.quote(variable.within)}"
-        what = f"{variable.column!r} is an irregular clock: after {n} the next comes in a part of a step ({unit})"
+        what = (
+            f"{variable.column!r} is an irregular clock: after {n} the next comes in a part of "
+            f"a step ({unit})"
+        )
         command = f"along('number'{ar}{within}), in a terminal {typed}"
         raise DataError(f"{what}. Number the rows{each}, and compare along that column: {command}.")
     return np.round(ratios).astype(np.int64)
 
 
 def is_columns(environments: Any, available: Sequence[str] | None, table: Any) -> bool:
-    """Whether what `fit` got names columns of a design, and is no list of a label for each row of the table."""
+    """Whether what `fit` got names columns of a design, and is no list of a label for each row of
+    the table."""
     if isinstance(environments, Along):
         return True
     if parts_of(environments) is None:
         return False
     named = [part for part in environments if isinstance(part, str)]
-    return len(named) < len(environments) or (len(named) < len(table) and not set(named).isdisjoint(available or ()))
+    return len(named) < len(environments) or (
+        len(named) < len(table) and not set(named).isdisjoint(available or ())
+    )

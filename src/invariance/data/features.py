@@ -17,7 +17,8 @@ from .checks import check_unique, did_you_mean
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Names of p features and of the q columns that they stand for, each feature's columns side by side.
+    """Names of p features and of the q columns that they stand for, each feature's columns side by
+    side.
     widths : (p,) number of columns of each feature"""
 
     names: tuple[str, ...]
@@ -32,9 +33,13 @@ class Features:
 
     @classmethod
     def of(cls, columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Features:
-        """Columns in their order, those of each group {feature: columns} side by side; all others on their own."""
+        """Columns in their order, those of each group {feature: columns} side by side; all others
+        on their own."""
         owner = {column: name for name, members in groups.items() for column in members}
-        parts = [(name, list(own)) for name, own in groupby(columns, key=lambda column: owner.get(column, column))]
+        parts = [
+            (name, list(own))
+            for name, own in groupby(columns, key=lambda column: owner.get(column, column))
+        ]
         names = tuple(name for name, _ in parts)
         check_unique(names, "the features")
         return cls(names, tuple(columns), np.array([len(own) for _, own in parts], dtype=np.int64))
@@ -60,7 +65,10 @@ class Features:
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """{feature: its columns} of the features that have a name other than their one column's."""
-        parts = (self.columns[start:stop] for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True))
+        parts = (
+            self.columns[start:stop]
+            for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True)
+        )
         return {name: part for name, part in zip(self.names, parts, strict=True) if part != (name,)}
 
     @property
@@ -74,7 +82,8 @@ class Features:
 
     def with_columns(self, columns: Collection[str]) -> tuple[str, ...]:
         """Names of the features of which some column is among these."""
-        held, starts = np.isin(self.columns, list(columns)), self.starts[:-1]
+        held = np.isin(self.columns, list(columns))
+        starts = self.starts[:-1]
         flags = np.logical_or.reduceat(held, starts) if len(starts) else held
         return tuple(name for name, flag in zip(self.names, flags, strict=True) if flag)
 
@@ -88,7 +97,9 @@ class Features:
     def chosen(self, mask: Mask) -> Features:
         """The features of a mask (p,) alone."""
         names = tuple(name for name, flag in zip(self.names, mask, strict=True) if flag)
-        columns = tuple(name for name, flag in zip(self.columns, self.expand(mask), strict=True) if flag)
+        columns = tuple(
+            name for name, flag in zip(self.columns, self.expand(mask), strict=True) if flag
+        )
         return Features(names, columns, self.widths[mask])
 
     def without_columns(self, gone: Mask) -> Features:
@@ -106,34 +117,47 @@ def as_masks(masks: ArrayLike, n_features: int) -> Mask:
     """Boolean (S, p) from booleans or 0/1 numbers; one row may be given flat."""
     array = np.atleast_2d(np.asarray(masks))
     if array.ndim != 2 or array.shape[1] != n_features:
-        raise DataError(f"masks must have shape (S, {n_features}), one column per feature, not {array.shape}.")
+        raise DataError(
+            f"masks must have shape (S, {n_features}), one column per feature, not {array.shape}."
+        )
     if array.dtype != np.bool_:
         if not np.isin(array, (0, 1)).all():
-            raise DataError("masks must be boolean or hold only 0 and 1; a subset may also be a list of names.")
+            raise DataError(
+                "masks must be boolean or hold only 0 and 1; a subset may also be a list of names."
+            )
         array = array.astype(bool)
     return array
 
 
 def as_mask(subset: Subset, feature_names: Sequence[str]) -> Mask:
-    """Boolean mask (p,) of a subset given as an iterable of feature names or as a boolean mask already."""
+    """Boolean mask (p,) of a subset given as an iterable of feature names or as a boolean mask
+    already."""
     if isinstance(subset, str) or not isinstance(subset, Iterable):
-        raise WrongTypeError(f"a subset is a list of feature names or a boolean mask, not {subset!r}")
-    items, p = list(subset), len(feature_names)
+        raise WrongTypeError(
+            f"a subset is a list of feature names or a boolean mask, not {subset!r}"
+        )
+    items = list(subset)
+    p = len(feature_names)
     if any(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != p or not all(isinstance(item, bool | np.bool_) for item in items):
             raise DataError(f"a boolean mask needs one True or False for each of the {p} features")
         return np.array(items, dtype=bool)
     for item in items:
         if not isinstance(item, str):
-            raise WrongTypeError(f"a subset is a list of feature names or a boolean mask; it cannot hold {item!r}")
+            raise WrongTypeError(
+                f"a subset is a list of feature names or a boolean mask; it cannot hold {item!r}"
+            )
         if item not in feature_names:
             raise DataError(f"no feature is named {item!r}{did_you_mean(item, feature_names)}")
     return np.array([name in items for name in feature_names], dtype=bool)
 
 
 def as_lists(masks: Mask) -> tuple[Integers, Integers]:
-    """(starts (S+1,), members): the features of subset s are members[starts[s]:starts[s+1]], ascending."""
-    return np.concatenate([[0], np.cumsum(masks.sum(axis=1))]).astype(np.int64), np.nonzero(masks)[1].astype(np.int64)
+    """(starts (S+1,), members): the features of subset s are members[starts[s]:starts[s+1]],
+    ascending."""
+    return np.concatenate([[0], np.cumsum(masks.sum(axis=1))]).astype(np.int64), np.nonzero(masks)[
+        1
+    ].astype(np.int64)
 
 
 def distinct(masks: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

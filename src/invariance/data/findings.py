@@ -40,7 +40,8 @@ _OF_READER = {
     *("exclude", "categorical", "numeric", "na", "missing", "below_limit", "decimal", "thousands"),
     *("drop_environments", "merge_environments", "min_rows"),
 }
-# Reads a table with these arguments of `MultiEnvironmentData.from_table`, and raises where that, or a fit, is refused
+# Reads a table with these arguments of `MultiEnvironmentData.from_table`, and raises where that, or
+# a fit, is refused
 Attempt = Callable[[Mapping[str, Any]], object]
 
 
@@ -48,7 +49,8 @@ Attempt = Callable[[Mapping[str, Any]], object]
 class DataCheck(Rendered):
     """Result of `check`.
 
-    columns : all of the table; name : of the file; settings : the first remedies of all findings that are no questions,
+    columns : all of the table; name : of the file; settings : the first remedies of all findings
+        that are no questions,
     as arguments of `MultiEnvironmentData.from_table`; missing_values : by column and environment
     """
 
@@ -96,8 +98,8 @@ class DataCheck(Rendered):
         Returns
         -------
         DataFrame
-            One row for each number of features: ``exclude``, ``features``, ``rows``, ``lost`` (environments with fewer
-            than three such rows) and ``values`` (rows × features).
+            One row for each number of features: ``exclude``, ``features``, ``rows``, ``lost``
+            (environments with fewer than three such rows) and ``values`` (rows × features).
         """
         return self.missing_values.exclusions_to_frame()
 
@@ -118,8 +120,14 @@ class DataCheck(Rendered):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON, also written to `path`."""
-        about = {name: getattr(self, name) for name in ("name", "n_rows", "outcome", "environment", "settings")}
-        findings = [{**each.to_plain(), "environments": [*map(str, each.environments)]} for each in self.findings]
+        about = {
+            name: getattr(self, name)
+            for name in ("name", "n_rows", "outcome", "environment", "settings")
+        }
+        findings = [
+            {**each.to_plain(), "environments": [*map(str, each.environments)]}
+            for each in self.findings
+        ]
         content = {"format": "invariance.check/2", **about, "findings": findings}
         return written(_plain(content | {"missing": self.missing_values.to_plain()}), path)
 
@@ -136,15 +144,16 @@ def check(
 ) -> DataCheck:
     """Look at a table before it is fitted.
 
-    With the first remedy of each finding the table is read as a fit reads it. What is refused is mended by its own
-    remedies as far as it has some, and named otherwise.
+    With the first remedy of each finding the table is read as a fit reads it. What is refused is
+    mended by its own remedies as far as it has some, and named otherwise.
 
     Parameters
     ----------
     table : DataFrame or path
         A data frame of any library, or a file.
     outcome, environment, event, exposure : str, default=None
-        Columns that are no features. Without an environment nothing is compared between environments.
+        Columns that are no features. Without an environment nothing is compared between
+        environments.
     columns : Columns, default=None
         Which columns are features, and what is known of them.
     format : FileFormat, default=None
@@ -153,7 +162,8 @@ def check(
     Returns
     -------
     DataCheck
-        Findings with remedies, ``settings`` for `MultiEnvironmentData.from_table`, and missing values by environment.
+        Findings with remedies, ``settings`` for `MultiEnvironmentData.from_table`, and missing
+        values by environment.
 
     Examples
     --------
@@ -174,8 +184,8 @@ def examine(
     format: FileFormat | None = None,
     attempt: Attempt | None = None,
 ) -> DataCheck:
-    """As `check`. roles : outcome, environment, event, exposure; attempt : by default reads, and checks the size of
-    environments"""
+    """As `check`. roles : outcome, environment, event, exposure; attempt : by default reads, and
+    checks the size of environments"""
     columns = columns or Columns()
     is_file = isinstance(table, (str, os.PathLike))
     file = TableFile.of(table) if is_file else None
@@ -184,15 +194,30 @@ def examine(
     names = column_names(file) if file is not None else as_frame(table).columns
     where = "the table" if file is None else file.name
     if not names:
-        raise DataError(f"{where} has no columns with a name. It needs an outcome, an environment and features.")
-    given = {role: name for role, name in ({**roles, "weights": columns.weights}).items() if name is not None}
+        raise DataError(
+            f"{where} has no columns with a name. It needs an outcome, an environment and features."
+        )
+    given = {
+        role: name
+        for role, name in ({**roles, "weights": columns.weights}).items()
+        if name is not None
+    }
     owned = {role: name for name, role in owners_of(given, names, where).items()}
     if not set(names) - set(owned.values()):
         raise DataError(f"{where} has no feature columns besides {', '.join(owned)}. Add features.")
     attempt = attempt or partial(_read_to_fit, table if file is None else file, owned)
     found = _looked(table if file is None else file, names, owned, columns, attempt)
-    ways = [way for f in found.findings for way in f.remedies if file is not None and set(setting_of(way)) <= _FORMS]
-    return found if file is None or not ways else _in_best_form(found, file, names, owned, columns, attempt, ways)
+    ways = [
+        way
+        for f in found.findings
+        for way in f.remedies
+        if file is not None and set(setting_of(way)) <= _FORMS
+    ]
+    return (
+        found
+        if file is None or not ways
+        else _in_best_form(found, file, names, owned, columns, attempt, ways)
+    )
 
 
 _FORMS = {"decimal", "thousands"}
@@ -207,22 +232,36 @@ def _in_best_form(
     attempt: Attempt,
     ways: list[Remedy],
 ) -> DataCheck:
-    """What `check` finds, with the numbers of the file read in that of these ways which loses the fewest columns"""
+    """What `check` finds, with the numbers of the file read in that of these ways which loses the
+    fewest columns"""
     stated = {name: getattr(file.form, name) for name in _FORMS}
     single = [setting_of(way) for way in dict.fromkeys(ways)]
-    tried: list[tuple[dict[str, str | None], DataCheck]] = [({}, _looked(file, names, roles, columns, attempt, {}))]
+    tried: list[tuple[dict[str, str | None], DataCheck]] = [
+        ({}, _looked(file, names, roles, columns, attempt, {}))
+    ]
     known: list[dict[str, Any]] = []
     for form in (*single, *({**one, **other} for one, other in combinations(single, 2))):
         beside = {name: None for name, sign in stated.items() if sign in form.values()}
         with suppress(InvarianceError):
             read = replace(file, form=replace(file.form, **{**beside, **form}))
-            tried.append(({**beside, **form}, _looked(read, names, roles, columns, attempt, {**beside, **form})))
+            tried.append(
+                (
+                    {**beside, **form},
+                    _looked(read, names, roles, columns, attempt, {**beside, **form}),
+                )
+            )
             known.append(form)
-    form, best = min(tried, key=lambda one: (one[1].is_refused, len(one[1].settings.get("exclude", ()))))
+    form, best = min(
+        tried, key=lambda one: (one[1].is_refused, len(one[1].settings.get("exclude", ())))
+    )
     told = []
-    for finding in (each for each in found.findings if form and each.code not in ("refused", "stopped")):
+    for finding in (
+        each for each in found.findings if form and each.code not in ("refused", "stopped")
+    ):
         possible = tuple(
-            way for way in finding.remedies if not set(setting_of(way)) <= _FORMS or setting_of(way) in known
+            way
+            for way in finding.remedies
+            if not set(setting_of(way)) <= _FORMS or setting_of(way) in known
         )
         if any(setting_of(way) in known for way in possible):
             told.append(replace(finding, remedies=possible))
@@ -237,9 +276,11 @@ def _looked(
     attempt: Attempt,
     form: Mapping[str, str | None] | None = None,
 ) -> DataCheck:
-    """form : how numbers of the file are read in place of what was stated; None: other forms are among the remedies"""
+    """form : how numbers of the file are read in place of what was stated; None: other forms are
+    among the remedies"""
     file = table if isinstance(table, TableFile) else None
-    outcome, environment = roles.get("outcome"), roles.get("environment")
+    outcome = roles.get("outcome")
+    environment = roles.get("environment")
     possible = [name for name in names if name not in roles.values()]
     features = excluding(columns.exclude, columns.features or possible, possible)
     choices = Choices.of(columns, features)
@@ -264,7 +305,9 @@ def _looked(
         settings, more = _tried(settings, attempt)
         findings += more
     name = "the table" if file is None else file.name
-    return DataCheck(tuple(findings), len(frame), described, name, outcome, environment, settings, gaps)
+    return DataCheck(
+        tuple(findings), len(frame), described, name, outcome, environment, settings, gaps
+    )
 
 
 def _as_it_is_read(finding: Finding) -> Finding:
@@ -272,38 +315,53 @@ def _as_it_is_read(finding: Finding) -> Finding:
     others = [way for way in finding.remedies if not set(setting_of(way)) <= _FORMS]
     if len(others) == len(finding.remedies):
         return finding
-    return replace(finding, remedies=tuple(sorted(others, key=lambda way: "exclude" not in setting_of(way))))
+    return replace(
+        finding, remedies=tuple(sorted(others, key=lambda way: "exclude" not in setting_of(way)))
+    )
 
 
 # ---------------------------------------------------------------- the settings are tried
 
 
-def read_with(table: Any, roles: Mapping[str, str], settings: Mapping[str, Any]) -> MultiEnvironmentData:
-    """Read a table or a file with the settings that `check` found. roles : outcome, environment, event, exposure"""
+def read_with(
+    table: Any, roles: Mapping[str, str], settings: Mapping[str, Any]
+) -> MultiEnvironmentData:
+    """Read a table or a file with the settings that `check` found. roles : outcome, environment,
+    event, exposure"""
     settings = dict(settings)
     if isinstance(table, TableFile):
         form = {name: settings.pop(name) for name in _FORMS if name in settings}
         table = replace(table, form=replace(table.form, **form))
-    besides: dict[str, Any] = {role: name for role, name in roles.items() if role in ("event", "exposure")}
-    return MultiEnvironmentData.from_table(table, roles["outcome"], roles["environment"], **settings, **besides)
+    besides: dict[str, Any] = {
+        role: name for role, name in roles.items() if role in ("event", "exposure")
+    }
+    return MultiEnvironmentData.from_table(
+        table, roles["outcome"], roles["environment"], **settings, **besides
+    )
 
 
 def _read_to_fit(table: Any, roles: Mapping[str, str], settings: Mapping[str, Any]) -> None:
     """Read a table as a fit does, and check its environments."""
     data = read_with(table, roles, settings)
     is_number = data.outcome_kind.kind == "number"
-    judged = data.counts >= (SMALLEST_ENVIRONMENT if is_number else 0)  # small ones deviate at random
+    judged = data.counts >= (
+        SMALLEST_ENVIRONMENT if is_number else 0
+    )  # small ones deviate at random
     low, high = data.outcome_range
     labels = [label for label, fits in zip(data.environments, judged, strict=True) if fits]
-    check_environments(labels, data.counts[judged], low[judged], high[judged], data.outcome_name, not is_number)
+    check_environments(
+        labels, data.counts[judged], low[judged], high[judged], data.outcome_name, not is_number
+    )
 
 
 def _tried(settings: dict[str, Any], attempt: Attempt) -> tuple[dict[str, Any], list[Finding]]:
-    """The settings with remedies of whatever is refused, as long as there are some; and what was refused."""
+    """The settings with remedies of whatever is refused, as long as there are some; and what was
+    refused."""
     stopped: list[Finding] = []
     for n_rounds in range(MAX_ROUNDS + 1):
         refused = _refusals(settings, attempt)
-        mended, applied = settings, []
+        mended = settings
+        applied = []
         for finding in refused if n_rounds < MAX_ROUNDS else ():
             ways = [way for way in finding.remedies if {*setting_of(way)} <= _OF_READER]
             first = next((way for way in ways if _with(mended, way) != mended), None)
@@ -332,7 +390,11 @@ def _refusals(settings: Mapping[str, Any], attempt: Attempt) -> list[Finding]:
 
 
 def _as_sentence(message: Message) -> str:
-    what = message.what if message.what.endswith((".", "?")) or message.remedies else f"{message.what}."
+    what = (
+        message.what
+        if message.what.endswith((".", "?")) or message.remedies
+        else f"{message.what}."
+    )
     begins_with_setting = "=" in what.split(" ")[0]
     return what if begins_with_setting else what[:1].upper() + what[1:]
 
@@ -342,7 +404,11 @@ def _together(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
     alike: dict[Any, list[Finding]] = {}
     for finding in findings:
         what = finding.what.replace(repr(finding.column), "…", 1)
-        same = finding.code if finding.code == "missing" and finding.column is not None else (finding.code, what)
+        same = (
+            finding.code
+            if finding.code == "missing" and finding.column is not None
+            else (finding.code, what)
+        )
         alike.setdefault(same if finding.column is not None else id(finding), []).append(finding)
     for same, members in alike.items():
         if len(members) < MANY_COLUMNS:
@@ -366,14 +432,21 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, str | int | float | np.number) else str(value)
+    return (
+        value if value is None or isinstance(value, str | int | float | np.number) else str(value)
+    )
 
 
 def _merged(findings: Sequence[Finding], columns: Columns) -> dict[str, Any]:
-    """What was stated, and the first remedy of each finding; nothing else is said of a column that is left out."""
+    """What was stated, and the first remedy of each finding; nothing else is said of a column that
+    is left out."""
     unset = Columns()
     names = "features", "categorical", "numeric", "groups", "below_limit", "na", "weights"
-    merged = {name: getattr(columns, name) for name in names if getattr(columns, name) != getattr(unset, name)}
+    merged = {
+        name: getattr(columns, name)
+        for name in names
+        if getattr(columns, name) != getattr(unset, name)
+    }
     if columns.exclude:
         merged["exclude"] = [*columns.exclude]
     left_out = left_out_by(findings)
@@ -387,7 +460,8 @@ def _merged(findings: Sequence[Finding], columns: Columns) -> dict[str, Any]:
 
 
 def _with(settings: Mapping[str, Any], remedy: Remedy) -> dict[str, Any]:
-    """The settings with what a remedy adds to them; nothing else is said of a column that is left out."""
+    """The settings with what a remedy adds to them; nothing else is said of a column that is left
+    out."""
     merged = dict(settings)
     for name, value in remedy.settings:
         known = merged.get(name)

@@ -30,7 +30,8 @@ MAX_HEAD = 11
 class Exclusion:
     """Complete rows without some features.
 
-    exclude : features that are left out; features : how many stay; rows : complete in all of these and in the outcome;
+    exclude : features that are left out; features : how many stay; rows : complete in all of these
+        and in the outcome;
     lost : environments with fewer than three such rows
     """
 
@@ -49,8 +50,10 @@ class Exclusion:
 class MissingValues:
     """Count of missing values in each environment.
 
-    columns : those that have some, c of them; environments : E labels; n_rows (E,) : rows of each; counts (c, E)
-    exclusions : from no column that is left out to all that have gaps; each takes in the column that costs fewest rows
+    columns : those that have some, c of them; environments : E labels; n_rows (E,) : rows of each;
+        counts (c, E)
+    exclusions : from no column that is left out to all that have gaps; each takes in the column
+        that costs fewest rows
     """
 
     columns: tuple[str, ...] = ()
@@ -63,7 +66,8 @@ class MissingValues:
     def best(self) -> Exclusion | None:
         """The exclusion that is proposed; None if no column is worth it.
 
-        Of those that keep most values, to within 5%, the one that loses fewest environments, then fewest features.
+        Of those that keep most values, to within 5%, the one that loses fewest environments, then
+        fewest features.
         """
         if not self.exclusions:
             return None
@@ -86,9 +90,13 @@ class MissingValues:
         """Return missing values, columns × environments, as counts or as percent of the rows."""
         import pandas as pd
 
-        counts = np.array(self.counts, dtype=np.int64).reshape(len(self.columns), len(self.environments))
+        counts = np.array(self.counts, dtype=np.int64).reshape(
+            len(self.columns), len(self.environments)
+        )
         shown = 100.0 * counts / np.maximum(self.n_rows, 1) if percent else counts
-        return pd.DataFrame(shown, index=pd.Index(self.columns, name="column"), columns=list(self.environments))
+        return pd.DataFrame(
+            shown, index=pd.Index(self.columns, name="column"), columns=list(self.environments)
+        )
 
     def exclusions_to_frame(self) -> pd.DataFrame:
         """Return one row for each number of features."""
@@ -106,31 +114,49 @@ class MissingValues:
         if not self.columns:
             return []
         where = "" if environment is None else f" by {environment}"
-        found = [Section(f"Missing values{where}, in percent of the rows", table=self._table(), notes=self._notes())]
+        found = [
+            Section(
+                f"Missing values{where}, in percent of the rows",
+                table=self._table(),
+                notes=self._notes(),
+            )
+        ]
         if self.best is not None:
-            title = "Complete rows, if features with missing values are excluded one after the other"
-            note = "* proposed: keeps most values (complete rows × features) to within 5%, and most environments"
+            title = (
+                "Complete rows, if features with missing values are excluded one after the other"
+            )
+            note = (
+                "* proposed: keeps most values (complete rows × features) to within 5%, and "
+                "most environments"
+            )
             found.append(Section(title, table=self._rows_kept(), notes=(note,), text_columns=(4,)))
         return found
 
     def worst(self, n_columns: int, n_environments: int) -> tuple[list[int], list[int]]:
-        """Places of at most so many columns and environments with most missing values, in the order of the table."""
+        """Places of at most so many columns and environments with most missing values, in the order
+        of the table."""
         counts = np.array(self.counts)
         lists = (counts.sum(axis=1), n_columns), (counts.sum(axis=0), n_environments)
-        columns, environments = (sorted(np.argsort(-totals, kind="stable")[:n].tolist()) for totals, n in lists)
+        columns, environments = (
+            sorted(np.argsort(-totals, kind="stable")[:n].tolist()) for totals, n in lists
+        )
         return columns, environments
 
     def cells(self, n_columns: int, n_environments: int) -> tuple[tuple[str, ...], ...]:
-        """Percent missing as text: a head, a line for rows, and one for each column that is shown."""
+        """Percent missing as text: a head, a line for rows, and one for each column that is
+        shown."""
         columns, places = self.worst(n_columns, n_environments)
-        total, several = sum(self.n_rows), len(self.environments) > 1
+        total = sum(self.n_rows)
+        several = len(self.environments) > 1
         head = ("", *(("all",) if several else ()), *(str(self.environments[e]) for e in places))
         rows = ("rows", *((str(total),) if several else ()), *(str(self.n_rows[e]) for e in places))
         lines = [head, rows]
         for j in columns:
             counts = self.counts[j]
             overall = (_percent(sum(counts), total),) if several else ()
-            lines.append((self.columns[j], *overall, *(_percent(counts[e], self.n_rows[e]) for e in places)))
+            lines.append(
+                (self.columns[j], *overall, *(_percent(counts[e], self.n_rows[e]) for e in places))
+            )
         return tuple(lines)
 
     def _n_fitting(self) -> int:
@@ -138,7 +164,9 @@ class MissingValues:
         room = COLUMNS - 2 - max(map(display_width, name_labels(self.columns, MAX_LABEL))) - 9
         totals = np.array(self.counts).sum(axis=0)
         heads = name_labels([str(label) for label in self.environments], MAX_HEAD)
-        widths = [2 + max(4, display_width(heads[e])) for e in np.argsort(-totals, kind="stable").tolist()]
+        widths = [
+            2 + max(4, display_width(heads[e])) for e in np.argsort(-totals, kind="stable").tolist()
+        ]
         return int((np.cumsum(widths) <= room).sum())
 
     def _table(self) -> tuple[tuple[str, ...], ...]:
@@ -151,7 +179,11 @@ class MissingValues:
 
     def _notes(self) -> tuple[str, ...]:
         hidden = len(self.columns) - MAX_LINES, len(self.environments) - self._n_fitting()
-        told = [f"{n} {what}" for n, what in zip(hidden, ("columns", "environments"), strict=True) if n > 0]
+        told = [
+            f"{n} {what}"
+            for n, what in zip(hidden, ("columns", "environments"), strict=True)
+            if n > 0
+        ]
         return (f"… {' and '.join(told)} with fewer missing values are not shown.",) if told else ()
 
     def _rows_kept(self) -> tuple[tuple[str, ...], ...]:
@@ -164,7 +196,11 @@ class MissingValues:
         for place, each in enumerate(self.exclusions[: last + 1]):
             new = [name for name in each.exclude if name not in before]
             before = each.exclude
-            told = f"{'and ' if place > 1 else ''}{listing(name_labels(new, MAX_LABEL), 2)}" if new else "none"
+            told = (
+                f"{'and ' if place > 1 else ''}{listing(name_labels(new, MAX_LABEL), 2)}"
+                if new
+                else "none"
+            )
             kept = str(len(self.environments) - len(each.lost))
             mark = "*" if place == best else ""
             if place == 0 or place > first:
@@ -181,13 +217,18 @@ def _percent(count: int, of: int) -> str:
 
 
 def exclusions(
-    usable: Mask, present: Mapping[str, Mask], n_whole: int, codes: Integers, labels: Sequence[Hashable]
+    usable: Mask,
+    present: Mapping[str, Mask],
+    n_whole: int,
+    codes: Integers,
+    labels: Sequence[Hashable],
 ) -> tuple[Exclusion, ...]:
     """Complete rows for each number of features that are left out.
 
     From the features without missing values on, the feature is taken in that costs fewest rows.
 
-    usable (N,) : rows with a label and an outcome; present : {feature with missing values: (N,) whether there is one};
+    usable (N,) : rows with a label and an outcome; present : {feature with missing values: (N,)
+        whether there is one};
     n_whole : features without missing values; codes (N,) : environments
     """
     names = list(present)
@@ -199,7 +240,9 @@ def exclusions(
     def kept() -> None:
         rows = counts[alive].sum(axis=0)
         without = tuple(name for name in names if name not in taken)
-        lost = tuple(label for label, n in zip(labels, rows, strict=True) if n < SMALLEST_ENVIRONMENT)
+        lost = tuple(
+            label for label, n in zip(labels, rows, strict=True) if n < SMALLEST_ENVIRONMENT
+        )
         if n_whole + len(taken):
             found.append(Exclusion(without, n_whole + len(taken), int(rows.sum()), lost))
 
@@ -214,9 +257,16 @@ def exclusions(
     return tuple(reversed(found))
 
 
-def _patterns(usable: Mask, present: Mapping[str, Mask], codes: Integers, n_environments: int) -> tuple[Floats, Floats]:
-    """(U, m) which of m features different rows have, and (U, E) how many rows of each environment have these."""
-    held = np.array([mask[usable] for mask in present.values()], dtype=bool).reshape(len(present), -1).T
+def _patterns(
+    usable: Mask, present: Mapping[str, Mask], codes: Integers, n_environments: int
+) -> tuple[Floats, Floats]:
+    """(U, m) which of m features different rows have, and (U, E) how many rows of each environment
+    have these."""
+    held = (
+        np.array([mask[usable] for mask in present.values()], dtype=bool)
+        .reshape(len(present), -1)
+        .T
+    )
     packed = np.packbits(held, axis=1) if held.size else np.zeros((int(usable.sum()), 1), np.uint8)
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     counts = np.zeros((len(first), n_environments))

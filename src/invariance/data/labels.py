@@ -1,4 +1,5 @@
-"""Labels of environments and levels of categories: one reading of what tables say, whichever way they come in."""
+"""Labels of environments and levels of categories: one reading of what tables say, whichever way
+they come in."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from .checks import alike, listing, warn
 
 
 def label_of(value: Any) -> Hashable:
-    """Text without the blanks around it; numbers and dates as plain ones of Python; periods of pandas as text; None
-    where missing or empty."""
+    """Text without the blanks around it; numbers and dates as plain ones of Python; periods of
+    pandas as text; None where missing or empty."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -33,7 +34,8 @@ _WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
 
 
 def level_of(value: Any) -> str:
-    """A level as text: whole numbers without a fraction, so that 3 and 3.0 are one, as numbers and as text."""
+    """A level as text: whole numbers without a fraction, so that 3 and 3.0 are one, as numbers and
+    as text."""
     label = label_of(value)
     if isinstance(label, str):
         return _WHOLE.sub(r"\1", label) if _WHOLE.fullmatch(label) else label
@@ -47,10 +49,15 @@ def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[H
     except TypeError:
         row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
         found = f"{type(values[row]).__name__} {values[row]!r}"
-        raise DataError(f"label in row {row} is not hashable ({found}). Use strings, numbers or tuples.") from None
+        raise DataError(
+            f"label in row {row} is not hashable ({found}). Use strings, numbers or tuples."
+        ) from None
     raw = [index[value] for value in values]
     places: dict[Hashable, int] = {}
-    recode = [-1 if label is None else places.setdefault(label, len(places)) for label in map(label_of, index)]
+    recode = [
+        -1 if label is None else places.setdefault(label, len(places))
+        for label in map(label_of, index)
+    ]
     return np.array(recode, np.intp)[np.array(raw, np.intp)], tuple(places)
 
 
@@ -68,13 +75,24 @@ def written(values: Iterable[Any]) -> frozenset[Hashable]:
     return frozenset(value for value in set(values) if label_of(value) is not None)
 
 
-def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> tuple[str, ...]:
-    """Warn of different values in a column that are one label or level; the sentence, if there is one"""
-    groups = alike(list(written(values)), level_of if what == "level" else lambda value: str(label_of(value)))
+def tell_alike(
+    values: Iterable[Hashable], column: str | None, what: str = "environment"
+) -> tuple[str, ...]:
+    """Warn of different values in a column that are one label or level; the sentence, if there is
+    one"""
+    groups = alike(
+        list(written(values)), level_of if what == "level" else lambda value: str(label_of(value))
+    )
     if not groups:
         return ()
-    told = sorted(" and ".join(sorted(map(ascii, group), key=lambda text: (len(text), text))) for group in groups)
-    sentence = f"{'environments' if column is None else f'column {column!r}'}: {listing(told)} are one {what}."
+    told = sorted(
+        " and ".join(sorted(map(ascii, group), key=lambda text: (len(text), text)))
+        for group in groups
+    )
+    sentence = (
+        f"{'environments' if column is None else f'column {column!r}'}: {listing(told)} "
+        f"are one {what}."
+    )
     warn(sentence)
     return (sentence,)
 
@@ -83,13 +101,19 @@ def label_to_plain(label: Hashable) -> Any:
     """Text, numbers and truth values as they are; dates and tuples as {type: content}"""
     label = label.item() if isinstance(label, np.generic) else label
     kind = type(label).__name__.casefold()
-    if label is None or kind in ("str", "int", "bool") or (isinstance(label, float) and math.isfinite(label)):
+    if (
+        label is None
+        or kind in ("str", "int", "bool")
+        or (isinstance(label, float) and math.isfinite(label))
+    ):
         return label
     if isinstance(label, date):  # also a datetime, and a Timestamp of pandas
         return {kind: label.isoformat()}
     if kind == "tuple" and isinstance(label, tuple):
         return {kind: list(map(label_to_plain, label))}
-    raise DataError(f"the label {label!r} of type {kind} cannot be stored: use text, numbers or dates.")
+    raise DataError(
+        f"the label {label!r} of type {kind} cannot be stored: use text, numbers or dates."
+    )
 
 
 def label_from_plain(plain: Any) -> Hashable:

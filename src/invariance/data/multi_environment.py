@@ -76,7 +76,8 @@ if TYPE_CHECKING:
 class MultiEnvironmentData:
     """Rows of p features and one outcome, each row from one of E environments.
 
-    Build it with :meth:`from_table` or :meth:`from_arrays`, which check everything; the constructor does not.
+    Build it with :meth:`from_table` or :meth:`from_arrays`, which check everything; the constructor
+    does not.
     """
 
     X: Floats  #: (N, q), C order, finite; a feature may be several of the q columns
@@ -89,22 +90,38 @@ class MultiEnvironmentData:
     dropped_features: tuple[str, ...] = ()  #: constant over all rows
     dropped_positions: tuple[int, ...] = ()  #: where these were among the features as given
     dropped_columns: tuple[str, ...] = ()  #: constant over all rows, of features that have others
-    dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  #: None: rows without a label
+    dropped_rows: Mapping[Hashable, int] = field(
+        default_factory=dict
+    )  #: None: rows without a label
     truth: Mask | None = None  #: (p,), the invariant features where they are known
-    original_features: tuple[str, ...] = ()  #: of the user's own table, before any was dropped or screened out
-    grouping: Features | None = None  #: which columns of X are one feature; None: each column is one
+    original_features: tuple[
+        str, ...
+    ] = ()  #: of the user's own table, before any was dropped or screened out
+    grouping: Features | None = (
+        None  #: which columns of X are one feature; None: each column is one
+    )
     encoding: Encoding | None = None  #: how the table became X; None: its columns are those of X
-    constants: Mapping[str, float] = field(default_factory=dict)  #: all columns that were dropped, and their values
-    environment_notes: tuple[str, ...] = ()  #: sentences about environments that were left out or merged
-    event: Floats | None = None  #: (N,), 1 where the time that y is ended with the event, 0 where it was censored
+    constants: Mapping[str, float] = field(
+        default_factory=dict
+    )  #: all columns that were dropped, and their values
+    environment_notes: tuple[
+        str, ...
+    ] = ()  #: sentences about environments that were left out or merged
+    event: Floats | None = (
+        None  #: (N,), 1 where the time that y is ended with the event, 0 where it was censored
+    )
     exposure: Floats | None = None  #: (N,), positive: what y counts events of
     event_name: str | None = None
     exposure_name: str | None = None
     classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
-    known_kind: OutcomeKind | None = None  #: of the outcome of the data that these rows were chosen of
+    known_kind: OutcomeKind | None = (
+        None  #: of the outcome of the data that these rows were chosen of
+    )
     design: Design | None = None  #: what environments are compared by, where that is not one label
     clock: Clock | None = None  #: when rows were taken, where that is known
-    weights: Weights | None = None  #: what rows of the table counted as; here each is there as often as it counts
+    weights: Weights | None = (
+        None  #: what rows of the table counted as; here each is there as often as it counts
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -135,7 +152,9 @@ class MultiEnvironmentData:
     def outcome_range(self) -> tuple[Floats, Floats]:
         """The lowest and the highest outcome of each environment, both (E,)."""
         outcomes = [self.y[self.rows(e)] for e in range(self.n_environments)]
-        return np.array([values.min() for values in outcomes]), np.array([values.max() for values in outcomes])
+        return np.array([values.min() for values in outcomes]), np.array(
+            [values.max() for values in outcomes]
+        )
 
     @cached_property
     def site_level(self) -> SiteLevel:
@@ -144,15 +163,20 @@ class MultiEnvironmentData:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """Sentences about what was left out of the data as given, or counts more than once; empty when nothing was."""
+        """Sentences about what was left out of the data as given, or counts more than once; empty
+        when nothing was."""
         left_out = self.dropped_features, self.dropped_columns
         lost = losses(self.dropped_rows, self.environments, self.n_rows, *left_out)
-        return (*([] if self.weights is None else [str(self.weights)]), *self.environment_notes, *lost)
+        return (
+            *([] if self.weights is None else [str(self.weights)]),
+            *self.environment_notes,
+            *lost,
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what the columns stand for: classes, reference levels and knots; empty where they are the
-        table's."""
+        """Sentences about what the columns stand for: classes, reference levels and knots; empty
+        where they are the table's."""
         columns = () if self.encoding is None else self.encoding.notes
         columns += () if self.design is None else self.design.notes
         if self.classes is None:
@@ -162,7 +186,8 @@ class MultiEnvironmentData:
 
     @property
     def outcome_kind(self) -> OutcomeKind:
-        """What the outcome is, by its values and by what comes with it; rows that are chosen do not change it."""
+        """What the outcome is, by its values and by what comes with it; rows that are chosen do not
+        change it."""
         names = self.outcome_name, self.event_name, self.exposure_name
         return self.known_kind or outcome_kind(self.y, *names, self.classes)
 
@@ -203,12 +228,16 @@ class MultiEnvironmentData:
             clock=None if self.clock is None else self.clock.of_rows(rows),
         )
         if np.ptp(left.y) == 0.0:
-            raise DataError(f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments.")
+            raise DataError(
+                f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments."
+            )
         if left.event is not None and not left.event.any():
             raise DataError(f"no event occurs in {quoted(labels)}. Choose more environments.")
         constant = np.ptp(left.X, axis=0) == 0.0
         if constant.all():
-            raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
+            raise DataError(
+                f"every feature is constant in {quoted(labels)}. Choose more environments."
+            )
         return without_constant(left, constant) if constant.any() else left
 
     @property
@@ -217,11 +246,14 @@ class MultiEnvironmentData:
         return self if self.design is None else replace(self, design=None)
 
     def narrowed(self, kept: Mask) -> MultiEnvironmentData:
-        """The same rows with the features of a mask (p,) alone, without the encoding of the table."""
+        """The same rows with the features of a mask (p,) alone, without the encoding of the
+        table."""
         return replace(
             self,
             X=np.ascontiguousarray(self.X[:, self.features.expand(kept)]),
-            feature_names=tuple(name for name, flag in zip(self.feature_names, kept, strict=True) if flag),
+            feature_names=tuple(
+                name for name, flag in zip(self.feature_names, kept, strict=True) if flag
+            ),
             dropped_features=(),
             dropped_positions=(),
             dropped_columns=(),
@@ -232,17 +264,20 @@ class MultiEnvironmentData:
         )
 
     def with_classes(self) -> MultiEnvironmentData:
-        """With 0 and 1 for an outcome of two other numbers, which are then its classes; else the same."""
+        """With 0 and 1 for an outcome of two other numbers, which are then its classes; else the
+        same."""
         found = None if self.outcome_columns else two_values(self.y)
         if found is None or found == (0.0, 1.0):
             return self
         return replace(self, y=(self.y == found[1]).astype(np.float64), classes=found)
 
     def to_frame(self) -> pd.DataFrame:
-        """One table again: the features, the outcome with what comes with it, and the environment labels.
+        """One table again: the features, the outcome with what comes with it, and the environment
+        labels.
 
-        Columns are those of the table as it was given, where that is known, else those of X; levels are categories,
-        the reference first. Labels without a name are in "environment", or "environment_" if that is taken.
+        Columns are those of the table as it was given, where that is known, else those of X; levels
+        are categories, the reference first. Labels without a name are in "environment", or
+        "environment_" if that is taken.
         """
         import pandas as pd
 
@@ -250,13 +285,23 @@ class MultiEnvironmentData:
             features: dict[str, Any] = dict(zip(self.features.columns, self.X.T, strict=True))
         else:
             features = {
-                name: pd.Categorical.from_codes(values.astype(int), pd.Index(levels)) if levels else values
+                name: pd.Categorical.from_codes(values.astype(int), pd.Index(levels))
+                if levels
+                else values
                 for name, values, levels in self.encoding.decode(self.X, self.features.columns)
             }
-        outcome_columns = {getattr(self, f"{role}_name"): values for role, values in self.outcome_columns.items()}
+        outcome_columns = {
+            getattr(self, f"{role}_name"): values for role, values in self.outcome_columns.items()
+        }
         columns = (*features, self.outcome_name, *outcome_columns)
-        labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
-        environments: dict[str, Any] = {labels: [self.environments[e] for e in self.environment_index]}
+        labels = (
+            free_name("environment", columns)
+            if self.environment_name is None
+            else self.environment_name
+        )
+        environments: dict[str, Any] = {
+            labels: [self.environments[e] for e in self.environment_index]
+        }
         environments = environments if self.design is None else self.design.to_columns()
         check_unique((*columns, *environments), "the table")
         classes = self.classes
@@ -293,19 +338,24 @@ class MultiEnvironmentData:
         columns: Columns | None = None,
         select: Environments | None = None,
     ) -> MultiEnvironmentData:
-        """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
+        """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or
+        .xlsx file.
 
-        outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
-            environment may also be along("year"), a list of columns whose factors are crossed, or a list of both
-        missing : "drop" leaves out rows with missing values; "level" those that lack numbers, and gives
-            categories a level of missing values
-        event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
+        outcome, environment : columns. An outcome of text or truth values needs two values, which
+            count 0 and 1, sorted environment may also be along("year"), a list of columns whose
+            factors are crossed, or a list of both
+        missing : "drop" leaves out rows with missing values; "level" those that lack numbers, and
+            gives categories a level of missing values
+        event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0
+            where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
         weights : column of how many rows each row counts as: 2 repeats it, 0 leaves it out
         decimal, thousands : how numbers are written in text, "," for 1,5
-        features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or with weights all as
+        features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or with
+        weights all as
             `columns`
-        drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
+        drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as
+            `select`
         """
         check_known("missing", missing, MISSING)
         parts_of_columns = Columns(
@@ -324,16 +374,29 @@ class MultiEnvironmentData:
         is_file = isinstance(table, (str, os.PathLike))
         table = TableFile.of(table, decimal=decimal, thousands=thousands) if is_file else table
         frame = None if is_file else as_frame(table)
-        available = frame.columns if frame is not None else column_names(table, warn_unnamed=columns.features is None)
+        available = (
+            frame.columns
+            if frame is not None
+            else column_names(table, warn_unnamed=columns.features is None)
+        )
         where = "the file" if is_file else "the table"
-        outcome_columns, parts = stated(event, exposure), parts_of(environment)
+        outcome_columns = stated(event, exposure)
+        parts = parts_of(environment)
         labels_of, besides = (environment, {}) if parts is None else (parts.name, parts.columns)
-        taken = outcome_columns | besides | ({} if columns.weights is None else {"weights": columns.weights})
-        outcome, labels_of, names = resolve_columns(available, outcome, labels_of, columns, where, taken)
+        taken = (
+            outcome_columns
+            | besides
+            | ({} if columns.weights is None else {"weights": columns.weights})
+        )
+        outcome, labels_of, names = resolve_columns(
+            available, outcome, labels_of, columns, where, taken
+        )
         choices = Choices.of(columns, names, missing)
         if frame is None:
             wanted = dict.fromkeys((*names, outcome, *taken.values(), labels_of, *choices.excluded))
-            as_text = choices.categorical.union(choices.excluded, () if parts is None else parts.labels)
+            as_text = choices.categorical.union(
+                choices.excluded, () if parts is None else parts.labels
+            )
             labels_column = labels_of if parts is None or parts.labels else None
             frame = as_frame(read_columns(table, tuple(wanted), labels_column, as_text))
         else:
@@ -343,17 +406,25 @@ class MultiEnvironmentData:
             raise DataError(NO_ROWS)
         counted = None
         if columns.weights is not None:
-            held, counted = weighted({"X": frame.to_native()}, frame[columns.weights], columns.weights)
+            held, counted = weighted(
+                {"X": frame.to_native()}, frame[columns.weights], columns.weights
+            )
             refuse_repeats(None if parts is None else parts.along, counted)
             frame = as_frame(held["X"])
         mended = choices.mending.series(frame[outcome], outcome)
-        raw, y = RawTable.of_frame(frame, names, choices), read_outcome(mended, outcome)
-        with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
+        raw = RawTable.of_frame(frame, names, choices)
+        y = read_outcome(mended, outcome)
+        with_y = {
+            role: (name, read_outcome_column(frame[name], name, role))
+            for role, name in outcome_columns.items()
+        }
         design = None if parts is None else Design.read(parts, frame.__getitem__, missing)
         used = (*names, outcome, *taken.values(), labels_of)
         clock = clock_of(frame.to_native(), [name for name in frame.columns if name not in used])
         labels = frame[labels_of].to_list() if design is None else design.labels
-        data = _checked_data(raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock)
+        data = _checked_data(
+            raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock
+        )
         return data if counted is None else replace(data, weights=counted)
 
     @classmethod
@@ -380,26 +451,43 @@ class MultiEnvironmentData:
         design: Design | None = None,
         clock: Clock | None = None,
     ) -> MultiEnvironmentData:
-        """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X is not copied.
+        """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X
+        is not copied.
 
         environments : None: a single one, "all"
-        feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series y, else "y"
-        missing, exclude, categorical, numeric, groups, columns, drop_environments, merge_environments, min_rows : as in
+        feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series
+            y, else "y"
+        missing, exclude, categorical, numeric, groups, columns, drop_environments,
+        merge_environments, min_rows : as in
             `from_table`
         event, exposure, weights : as in `from_table`, one value per row
         design : in place of environments, as `Design.read` makes it of columns
         clock : when rows were taken, by default as a time index of X says it
         """
         check_known("missing", missing, MISSING)
-        given = {"environments": environments, "event": event, "exposure": exposure, "weights": weights}
+        given = {
+            "environments": environments,
+            "event": event,
+            "exposure": exposure,
+            "weights": weights,
+        }
         y, environments, event, exposure, weights = aligned(X, y=y, **given)
-        of_columns = Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
+        of_columns = Columns(
+            exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
+        )
         columns = stated_once("columns", columns, of_columns)
         choice = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         clock = clock or clock_of(X, columns.exclude)
-        weights, counted = columns.weights if weights is None else weights, None
+        weights = columns.weights if weights is None else weights
+        counted = None
         if weights is not None:
-            given = {"X": X, "y": y, "environments": environments, "event": event, "exposure": exposure}
+            given = {
+                "X": X,
+                "y": y,
+                "environments": environments,
+                "event": event,
+                "exposure": exposure,
+            }
             given |= {"design": design, "clock": clock}
             held, counted = weighted(given, weights, "weights")
             X, y, environments, event, exposure, design, clock = held.values()
@@ -408,24 +496,39 @@ class MultiEnvironmentData:
         known_columns("na", columns.na, names)
         choices = Choices.of(columns, names, missing)
         is_array = isinstance(table, np.ndarray)
-        raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
-        outcome_columns = {role: outcome_column(values, role) for role, values in stated(event, exposure).items()}
+        raw = (
+            RawTable.of_array(table, names, choices)
+            if is_array
+            else RawTable.of_frame(table, names, choices)
+        )
+        outcome_columns = {
+            role: outcome_column(values, role) for role, values in stated(event, exposure).items()
+        }
         labels = None if environments is None else label_list(environments)
         labels = labels if design is None else design.labels
         if outcome_name is None or outcome_name == "y":
             outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
         if outcome_name in names:
-            raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
+            raise DataError(
+                f"outcome_name={outcome_name!r} is also a feature name: choose another."
+            )
         outcome = outcome_of(y, outcome_name)
-        held = {"X": table, "y": outcome.values} | {role: values for role, (_, values) in outcome_columns.items()}
+        held = {"X": table, "y": outcome.values} | {
+            role: values for role, (_, values) in outcome_columns.items()
+        }
         held |= {} if labels is None else {"environments": labels}
         check_lengths({what: len(values) for what, values in held.items()})
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
-        with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
+        with_y = {
+            role: (free_name(name, taken), values)
+            for role, (name, values) in outcome_columns.items()
+        }
         named = None if design is None else design.name
-        data = _checked_data(raw, choices, outcome, with_y, labels, named, missing, choice, design, clock)
+        data = _checked_data(
+            raw, choices, outcome, with_y, labels, named, missing, choice, design, clock
+        )
         return data if counted is None else replace(data, weights=counted)
 
 
@@ -440,11 +543,14 @@ def require_data(data: Any, caller: str) -> None:
     """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
     if not isinstance(data, MultiEnvironmentData):
         build = "MultiEnvironmentData.from_table(table, outcome=..., environment=...)"
-        raise WrongTypeError(f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: use {build}.")
+        raise WrongTypeError(
+            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: use {build}."
+        )
 
 
 def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:
-    """Without the columns (q,) that are constant over all rows; a feature goes with the last of its columns."""
+    """Without the columns (q,) that are constant over all rows; a feature goes with the last of its
+    columns."""
     left = data.features.without_columns(constant)
     kept = np.array([name in left.names for name in data.feature_names], dtype=bool)
     partly = constant & data.features.expand(kept)
@@ -477,17 +583,25 @@ def _checked_data(
     design: Design | None = None,
     clock: Clock | None = None,
 ) -> MultiEnvironmentData:
-    """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None: one environment"""
+    """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None:
+    one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
     outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
-    alike = tell_alike([label for label in set(labels or ()) if isinstance(label, str)], environment)
+    alike = tell_alike(
+        [label for label in set(labels or ()) if isinstance(label, str)], environment
+    )
     notes: tuple[str, ...] = ()
     if choice.merge and design is not None:
-        raise DataError("merge_environments= is for one column of labels: merge levels in the table.")
+        raise DataError(
+            "merge_environments= is for one column of labels: merge levels in the table."
+        )
     if choice.regroups:
-        new, notes = choice.renamed(environments, np.bincount(codes[codes >= 0], minlength=len(environments)))
+        new, notes = choice.renamed(
+            environments, np.bincount(codes[codes >= 0], minlength=len(environments))
+        )
         chosen = np.array([*(label in new for label in environments), True])[codes]
-        raw, outcomes = replace(raw, values=raw.values[chosen]), outcomes[:, chosen]
+        raw = replace(raw, values=raw.values[chosen])
+        outcomes = outcomes[:, chosen]
         design = None if design is None else design.of_rows(chosen)
         clock = None if clock is None else clock.of_rows(chosen)
         renamed = [*(new.get(label) for label in environments), None]
@@ -518,13 +632,17 @@ def _checked_data(
         clock = None if clock is None else clock.of_rows(kept)
     if design is not None:
         codes, environments = design.in_order(codes, environments)
-    check_scale(columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max)))
+    check_scale(
+        columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max))
+    )
     tally.warn_of_dropped(raw.names, environments, choices.excluded)
     y, classes = outcome.two_of(outcomes[0])
     raw = replace(raw, values=X)
     splines = {name: X[:, raw.names.index(name)] for name in choices.splines}
     taken = named if environment is None else [*named, environment]
-    encoding = learn_encoding(raw.names, choices, summary, learnt_levels(raw, codes, environments), splines, taken)
+    encoding = learn_encoding(
+        raw.names, choices, summary, learnt_levels(raw, codes, environments), splines, taken
+    )
     features = None if encoding is None else encoding.features
     roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome_columns.items()}
     data = MultiEnvironmentData(
@@ -547,9 +665,18 @@ def _checked_data(
     )
     refuse_single(data.environments, data.environment_notes)
     lowest, highest = data.outcome_range
-    check_whole(data.environments, data.counts, lowest, highest, data.outcome_name, environment, labels is None)
+    check_whole(
+        data.environments,
+        data.counts,
+        lowest,
+        highest,
+        data.outcome_name,
+        environment,
+        labels is None,
+    )
     _check_outcome_columns(data)
-    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    low = data.X.min(axis=0)
+    high = data.X.max(axis=0)
     names = (*data.features.columns, data.outcome_name)
     check_spread(names, np.append(low, data.y.min()), np.append(high, data.y.max()))
     left = without_constant(data, low == high) if (low == high).any() else data
@@ -561,21 +688,42 @@ def _checked_data(
 
 
 def _check_outcome_columns(data: MultiEnvironmentData) -> None:
-    """Raise where times or exposures are not positive, what has an exposure is no count, or no event occurs."""
-    y, outcome = data.y, repr(data.outcome_name)
+    """Raise where times or exposures are not positive, what has an exposure is no count, or no
+    event occurs."""
+    y = data.y
+    outcome = repr(data.outcome_name)
     if data.event is not None:
         if (y <= 0.0).any():
-            what = f"outcome {outcome} is a time to event, and is not above 0 in {rows_text(int((y <= 0.0).sum()))}"
+            what = (
+                f"outcome {outcome} is a time to event, and is not above 0 in "
+                f"{rows_text(int((y <= 0.0).sum()))}"
+            )
             early = np.unique(y[y <= 0.0]).tolist()
-            leave_out = [use(na={data.outcome_name: early}, missing="drop")] if len(early) <= MOST_WORDS else []
+            leave_out = (
+                [use(na={data.outcome_name: early}, missing="drop")]
+                if len(early) <= MOST_WORDS
+                else []
+            )
             raise DataError(f"{what}. Begin to count earlier, or leave those rows out", *leave_out)
         if not data.event.any():
-            raise DataError(f"event {data.event_name!r} is 0 in every row: it must be 1 where the event occurred.")
+            raise DataError(
+                f"event {data.event_name!r} is 0 in every row: it must be 1 where the event "
+                "occurred."
+            )
     if data.exposure is not None:
         n_wrong = int((data.exposure <= 0.0).sum())
         if n_wrong:
-            raise DataError(f"exposure {data.exposure_name!r} is not above 0 in {rows_text(n_wrong)}. Leave them out.")
+            raise DataError(
+                f"exposure {data.exposure_name!r} is not above 0 in {rows_text(n_wrong)}. Leave "
+                "them out."
+            )
         n_wrong = int(((y < 0.0) | (y != np.rint(y))).sum())
         if n_wrong:
-            what = f"exposure= is for outcomes that are counts, and {outcome} is not in {rows_text(n_wrong)}"
-            raise DataError(f"{what}. Give the count, not a rate", use(exposure=None, exclude=[data.exposure_name]))
+            what = (
+                f"exposure= is for outcomes that are counts, and {outcome} is not in "
+                f"{rows_text(n_wrong)}"
+            )
+            raise DataError(
+                f"{what}. Give the count, not a rate",
+                use(exposure=None, exclude=[data.exposure_name]),
+            )

@@ -1,5 +1,5 @@
-"""Values of one column that are no measurements: codes of missing values, zeros that stand for them, other units,
-levels written as numbers, and values that are constant inside environments."""
+"""Values of one column that are no measurements: codes of missing values, zeros that stand for
+them, other units, levels written as numbers, and values that are constant inside environments."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers
 
-# An environment is in another unit where its median is so many times that of the others, spreads of logarithms differ
-# by no more than the second factor, and medians by more than so many spreads.
-_OTHER_UNIT, _SAME_SPREAD, _APART = 10.0, 2.0, 2.0
+# An environment is in another unit where its median is so many times that of the others, spreads of
+# logarithms differ by no more than the second factor, and medians by more than so many spreads.
+_OTHER_UNIT = 10.0
+_SAME_SPREAD = 2.0
+_APART = 2.0
 FEWEST_IN_ENVIRONMENT = 5
 # Values are far that are beyond all others by so many times the range of these, and that are rare.
-_FAR, _RARE, _MOST_FAR = 3.0, 0.02, 3
+_FAR = 3.0
+_RARE = 0.02
+_MOST_FAR = 3
 # Fewer different values are levels, a count or a mark.
 FEWEST_DIFFERENT = 10
-# 0 is no measurement if it is farther from the lowest of the others than half of what lies between that and their
-# median, and than so many steps between neighbouring values.
-ISOLATED, ISOLATED_STEPS = 0.5, 5.0
+# 0 is no measurement if it is farther from the lowest of the others than half of what lies between
+# that and their median, and than so many steps between neighbouring values.
+ISOLATED = 0.5
+ISOLATED_STEPS = 5.0
 # An environment has one value by chance only with this probability.
 BY_CHANCE = 1e-6
-# Numbers that skip some may be levels: so many different ones, up to so large, those above the gap in more than this
-# share of the rows.
-MAX_LEVELS, LARGEST_LEVEL, RARE_LEVEL = 8, 9.0, 0.02
+# Numbers that skip some may be levels: so many different ones, up to so large, those above the gap
+# in more than this share of the rows.
+MAX_LEVELS = 8
+LARGEST_LEVEL = 9.0
+RARE_LEVEL = 0.02
 ROWS_PER_LEVEL = 10
 
 
@@ -38,7 +45,8 @@ def _is_code(value: float) -> bool:
 def negative_codes(values: Floats) -> list[float]:
     """Codes below 0 in a column (n,) of which no other value is below 0."""
     different, counts = np.unique(values, return_counts=True)
-    codes, others = different[different < 0.0], different[different >= 0.0]
+    codes = different[different < 0.0]
+    others = different[different >= 0.0]
     if not 0 < len(codes) <= _MOST_FAR or len(others) == 0 or not all(map(_is_code, codes)):
         return []
     if -1.0 in codes and len(others) < FEWEST_DIFFERENT:
@@ -48,8 +56,9 @@ def negative_codes(values: Floats) -> list[float]:
 
 
 def far_values(values: Floats) -> list[float]:
-    """Values of a column (n,) that are far beyond all others, on the scale as it is and on that of logarithms; codes
-    such as 999 where they are beyond the range of the others once more, and are no tail of single rows."""
+    """Values of a column (n,) that are far beyond all others, on the scale as it is and on that of
+    logarithms; codes such as 999 where they are beyond the range of the others once more, and are
+    no tail of single rows."""
     below = negative_codes(values)
     if below:
         return [*far_values(values[values >= 0.0]), *below]
@@ -57,14 +66,21 @@ def far_values(values: Floats) -> list[float]:
     for sign in (1.0, -1.0):
         different, counts = np.unique(sign * values, return_counts=True)
         for k in range(1, min(_MOST_FAR, len(different) - 2) + 1):
-            rest, beyond, n = different[:-k], different[-k:], int(counts[-k:].sum())
+            rest = different[:-k]
+            beyond = different[-k:]
+            n = int(counts[-k:].sum())
             with np.errstate(invalid="ignore"):  # of infinite values
-                span, gap = rest[-1] - rest[0], beyond[0] - rest[-1]
+                span = rest[-1] - rest[0]
+                gap = beyond[0] - rest[-1]
             if all(map(_is_code, sign * beyond)) and 2 * n < len(values):
                 found = gap >= _FAR * span or (n > 1 and gap >= span and n > counts[-k - 1])
             else:
                 positive = sign > 0 and rest[0] > 0
-                ratio = np.log(beyond[0] / rest[-1]) - np.log(rest[-1] / rest[0]) if positive else gap - 10 * span
+                ratio = (
+                    np.log(beyond[0] / rest[-1]) - np.log(rest[-1] / rest[0])
+                    if positive
+                    else gap - 10 * span
+                )
                 found = n <= _RARE * len(values) and gap > _FAR * span and ratio > 0
             if found:
                 far += (sign * beyond).tolist()
@@ -73,7 +89,8 @@ def far_values(values: Floats) -> list[float]:
 
 
 def has_isolated_zeros(values: Floats) -> bool:
-    """Whether 0 stands apart in a column (n,) of which all other values are positive, as a cholesterol of 0 does."""
+    """Whether 0 stands apart in a column (n,) of which all other values are positive, as a
+    cholesterol of 0 does."""
     others = values[values > 0.0]
     different = np.unique(others)
     if len(others) == len(values) or (values < 0.0).any() or len(different) < FEWEST_DIFFERENT:
@@ -84,7 +101,8 @@ def has_isolated_zeros(values: Floats) -> bool:
 
 
 class OneValue(NamedTuple):
-    """A value that all rows of these environments have; elsewhere : rows that have it too, too few for chance"""
+    """A value that all rows of these environments have; elsewhere : rows that have it too, too few
+    for chance"""
 
     value: float
     environments: tuple[int, ...]
@@ -101,15 +119,18 @@ class _Ranges(NamedTuple):
     @classmethod
     def of(cls, values: Floats, codes: Integers, n_environments: int) -> _Ranges:
         usable = (codes >= 0) & np.isfinite(values)
-        inside, where = values[usable], codes[usable]
-        low, high = np.full(n_environments, np.inf), np.full(n_environments, -np.inf)
+        inside = values[usable]
+        where = codes[usable]
+        low = np.full(n_environments, np.inf)
+        high = np.full(n_environments, -np.inf)
         np.minimum.at(low, where, inside)
         np.maximum.at(high, where, inside)
         return cls(np.bincount(where, minlength=n_environments), low, high)
 
 
 def one_value(values: Floats, codes: Integers, n_environments: int) -> list[OneValue]:
-    """Values (N,) that all rows of an environment have, if at most half of the environments have a single value."""
+    """Values (N,) that all rows of an environment have, if at most half of the environments have a
+    single value."""
     n, low, high = _Ranges.of(values, codes, n_environments)
     judged = n >= FEWEST_IN_ENVIRONMENT
     single = judged & (low == high)
@@ -131,13 +152,17 @@ def is_constant_within(values: Floats, codes: Integers, n_environments: int) -> 
     n, low, high = _Ranges.of(values, codes, n_environments)
     found = n > 0
     enough = found.sum() > 1 and n.sum() >= 2 * found.sum()
-    return bool(enough and (low[found] == high[found]).all() and low[found].min() < low[found].max())
+    return bool(
+        enough and (low[found] == high[found]).all() and low[found].min() < low[found].max()
+    )
 
 
 def skipped_levels(values: Floats) -> tuple[list[float], list[float]]:
-    """Few different whole numbers (n,) in unequal steps, as 3, 6, 7; and which may be codes, as 9 after 1 to 5.
+    """Few different whole numbers (n,) in unequal steps, as 3, 6, 7; and which may be codes, as 9
+    after 1 to 5.
 
-    Both are empty if the steps are equal, or the numbers are double each time, or are the tail of a count.
+    Both are empty if the steps are equal, or the numbers are double each time, or are the tail of a
+    count.
     """
     different, counts = np.unique(values, return_counts=True)
     whole = bool((different == np.rint(different)).all())
@@ -148,7 +173,8 @@ def skipped_levels(values: Floats) -> tuple[list[float], list[float]]:
     doubles = different[0] > 0 and np.ptp(different[1:] / different[:-1]) == 0.0
     if np.ptp(steps) == 0.0 or doubles:
         return [], []
-    last, consecutive = float(different[-1]), (steps[:-1] == 1.0).all()
+    last = float(different[-1])
+    consecutive = (steps[:-1] == 1.0).all()
     if consecutive and _is_code(last) and counts[-1] >= 3:
         return different.tolist(), [last]
     if last > LARGEST_LEVEL:
@@ -158,7 +184,8 @@ def skipped_levels(values: Floats) -> tuple[list[float], list[float]]:
 
 
 def other_units(values: Floats, codes: Integers, n_environments: int) -> dict[int, float]:
-    """{environment: its median, relative to that of most} where values (N,) look as if in another unit"""
+    """{environment: its median, relative to that of most} where values (N,) look as if in another
+    unit"""
     quartiles = {}
     for e in range(n_environments):
         inside = values[(codes == e) & np.isfinite(values)]
@@ -167,7 +194,8 @@ def other_units(values: Floats, codes: Integers, n_environments: int) -> dict[in
     if len(quartiles) < 2 or any(low <= 0 for low, *_ in quartiles.values()):
         return {}
     low, middle, high = np.log(np.array(list(quartiles.values()))).T
-    spread, largest = high - low, np.argmax([(codes == e).sum() for e in quartiles])
+    spread = high - low
+    largest = np.argmax([(codes == e).sum() for e in quartiles])
     off = middle - (np.median(middle) if len(middle) > 2 else middle[largest])
     other = np.abs(off) > np.log(_OTHER_UNIT)
     if not other.any() or 2 * other.sum() > len(other):

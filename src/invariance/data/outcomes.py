@@ -21,15 +21,16 @@ Classes = tuple[Hashable, Hashable]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they were no numbers"""
+    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they
+    were no numbers"""
 
     name: str
     values: Floats
     classes: tuple[Hashable, ...] | None = None
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
-        """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among them; numbers are
-        as they were."""
+        """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among
+        them; numbers are as they were."""
         if self.classes is None:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
@@ -40,25 +41,35 @@ class Outcome:
         if len(found) != 2:
             _refuse_numbers_as_text(found, self.name)
             what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
-            rest = f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the outcome"
+            rest = (
+                f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the "
+                "outcome"
+            )
             raise DataError(f"{what}. {rest}.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
 
 def read_outcome(series: Any, name: str) -> Outcome:
-    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0, 1,
-    and so on, sorted as scikit-learn does, whatever order their type gives them."""
+    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth
+    values count 0, 1, and so on, sorted as scikit-learn does, whatever order their type gives
+    them."""
     import narwhals as nw
 
-    present = [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
-    if not present or any(isinstance(value, complex) or not isinstance(value, Hashable) for value in present):
+    present = (
+        [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
+    )
+    if not present or any(
+        isinstance(value, complex) or not isinstance(value, Hashable) for value in present
+    ):
         return Outcome(name, series_values(series, name, "outcome"))
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return Outcome(name, series_values(series, name, "outcome"), (False, True))
     declared = series.dtype in (nw.Categorical, nw.Enum)
     found = in_order(present)
     numbers = [reads_as_number(value) for value in found]
-    two = len(found) == 2 and (declared or (all(numbers) and not any(isinstance(value, Real) for value in found)))
+    two = len(found) == 2 and (
+        declared or (all(numbers) and not any(isinstance(value, Real) for value in found))
+    )
     if two or not any(numbers):
         places = {value: float(k) for k, value in enumerate(found)}
         return Outcome(name, mapped(series, places.__getitem__), tuple(found))
@@ -72,7 +83,9 @@ def _refuse_numbers_as_text(found: Sequence[Hashable], name: str) -> None:
     formats = number_formats(texts) if len(texts) == len(found) else []
     if formats:
         example = next(text for text in texts if not reads_as_number(text))
-        raise DataError(f"outcome {name!r} holds numbers stored as text (for example {example!r})", *formats)
+        raise DataError(
+            f"outcome {name!r} holds numbers stored as text (for example {example!r})", *formats
+        )
 
 
 def outcome_of(y: Any, name: str = "y") -> Outcome:
@@ -87,7 +100,11 @@ def named_like(given: Any, values: Any) -> Any:
 
     series, name = one_series(given, "y")
     index = getattr(given, "index", None) if isinstance(given, pd.Series | pd.DataFrame) else None
-    return values if series is None or not isinstance(values, np.ndarray) else pd.Series(values, index, name=name)
+    return (
+        values
+        if series is None or not isinstance(values, np.ndarray)
+        else pd.Series(values, index, name=name)
+    )
 
 
 def has_classes(y: Any) -> bool:
@@ -106,7 +123,8 @@ def has_classes(y: Any) -> bool:
 
 def two_values(y: Floats) -> tuple[float, float] | None:
     """The lower and the higher one, where numbers (N,) have just two; else None."""
-    low, high = float(y.min()), float(y.max())
+    low = float(y.min())
+    high = float(y.max())
     return (low, high) if low < high and ((y == low) | (y == high)).all() else None
 
 
@@ -123,7 +141,8 @@ def in_order(values: Iterable[Any]) -> list[Any]:
 
 
 def one_series(values: Any, name: str) -> tuple[Any | None, str]:
-    """A narwhals series, or the only column of a data frame, and its name; None for anything else."""
+    """A narwhals series, or the only column of a data frame, and its name; None for anything
+    else."""
     series = as_series(values)
     if series is not None:
         return series, name if series.name in (None, "") else str(series.name)
@@ -134,20 +153,29 @@ def one_series(values: Any, name: str) -> tuple[Any | None, str]:
 
 
 def as_column(values: Any, role: str) -> tuple[Any, str]:
-    """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N, 1), or a list"""
+    """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N,
+    1), or a list"""
     import narwhals as nw
 
     if isinstance(values, (str, bytes)):
-        raise DataError(f"{role}={values!r} is a single string: pass one value per row, as {role}=table[{values!r}].")
+        raise DataError(
+            f"{role}={values!r} is a single string: pass one value per row, as "
+            f"{role}=table[{values!r}]."
+        )
     series, name = one_series(values, role)
     if series is None:
         try:
             array = values if isinstance(values, np.ndarray) else np.asarray(values)
         except ValueError:
-            raise DataError(f"{role} is not rectangular: give every row the same number of values.") from None
+            raise DataError(
+                f"{role} is not rectangular: give every row the same number of values."
+            ) from None
         array = array[:, 0] if array.shape[1:] == (1,) else array
         if array.ndim != 1:
-            raise DataError(f"{role} has shape {array.shape}, but one value per row is needed: pass a single column.")
+            raise DataError(
+                f"{role} has shape {array.shape}, but one value per row is needed: pass a single "
+                "column."
+            )
         series = nw.new_series(role, array, backend="pandas")
     return series, name
 
@@ -155,8 +183,15 @@ def as_column(values: Any, role: str) -> tuple[Any, str]:
 def stated(event: Any, exposure: Any) -> dict[str, Any]:
     """{role: what was given for it}; raises where both are."""
     if event is not None and exposure is not None:
-        raise SettingError("event is for times and exposure for counts, and both were given: leave one of them out.")
-    return {role: given for role, given in (("event", event), ("exposure", exposure)) if given is not None}
+        raise SettingError(
+            "event is for times and exposure for counts, and both were given: leave one of them "
+            "out."
+        )
+    return {
+        role: given
+        for role, given in (("event", event), ("exposure", exposure))
+        if given is not None
+    }
 
 
 def read_outcome_column(series: Any, name: str, role: str) -> Floats:
@@ -164,13 +199,17 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
     import narwhals as nw
 
     present = present_values(series)
-    truths = series.dtype == nw.Boolean or all(isinstance(value, (bool, np.bool_)) for value in present)
+    truths = series.dtype == nw.Boolean or all(
+        isinstance(value, (bool, np.bool_)) for value in present
+    )
     if series.dtype.is_numeric() or truths:
         values = series_values(series, name)
         if role == "exposure" or np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
             return values
     if role == "exposure":
-        raise DataError(f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched.")
+        raise DataError(
+            f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched."
+        )
     found = in_order(present)
     what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds"
     which = f"Say which of them is the event, as {name} == {found[-1]!r} does."
@@ -178,15 +217,16 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
 
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
-    """The name of a series, or the role, and (N,) as `read_outcome_column`, of an array, a list or a series"""
+    """The name of a series, or the role, and (N,) as `read_outcome_column`, of an array, a list or
+    a series"""
     series, name = as_column(values, role)
     return name, read_outcome_column(series, name, role)
 
 
 # Each value of a count is shared by so many rows or more, on average.
 ROWS_PER_VALUE = 2
-# The mean of counts is below this share of the largest: that of a law with two like ends is half of it, whatever is
-# drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
+# The mean of counts is below this share of the largest: that of a law with two like ends is half of
+# it, whatever is drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
 LOW = 0.4
 # Sums of squares are as of two values where they leave this share of what such values have at most.
 _ROUNDING = 1e-9
@@ -200,27 +240,38 @@ class OutcomeKind(NamedTuple):
 
 
 def outcome_kind(
-    y: Floats, name: str, event: str | None = None, exposure: str | None = None, classes: Classes | None = None
+    y: Floats,
+    name: str,
+    event: str | None = None,
+    exposure: str | None = None,
+    classes: Classes | None = None,
 ) -> OutcomeKind:
     """Of the values (N,) of an outcome; event, exposure: names of the columns that come with it.
-    Two values are classes. A count is: whole numbers from 0 on, each in two rows or more on average, with a mean below
-    0.4 of the largest. Ages and marks from 1 to 10 have no 0; a score from 0 to 10 is one where low values prevail."""
+    Two values are classes. A count is: whole numbers from 0 on, each in two rows or more on
+    average, with a mean below 0.4 of the largest. Ages and marks from 1 to 10 have no 0; a score
+    from 0 to 10 is one where low values prevail."""
     if event is not None:
         return OutcomeKind("time", f"{name} is a time, and {event} says which end with the event")
     if exposure is not None:
         return OutcomeKind("count", f"{name} is a count, and {exposure} its exposure")
     two = classes or two_values(y)
     if two is not None:
-        return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
+        return OutcomeKind(
+            "classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}"
+        )
     n_values = len(np.unique(y)) if y.min() >= 0.0 and not (y != np.rint(y)).any() else None
     return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
 
 
-def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None) -> OutcomeKind:
-    """Of numbers that are not two values; n_values: how many different ones, None where not all of them are whole and
-    none below 0"""
+def number_kind(
+    name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None
+) -> OutcomeKind:
+    """Of numbers that are not two values; n_values: how many different ones, None where not all of
+    them are whole and none below 0"""
     if n_values is None or low > 0.0:
-        return OutcomeKind("number", f"{name} takes values from {low:g} to {high:g} that are no counts from 0 on")
+        return OutcomeKind(
+            "number", f"{name} takes values from {low:g} to {high:g} that are no counts from 0 on"
+        )
     found = f"{name} is whole numbers from 0 to {high:g} with mean {mean:.3g}"
     if n_values * ROWS_PER_VALUE > n_rows or mean >= LOW * high:
         return OutcomeKind("number", f"{found}, too few of them low and equal for a count")
@@ -228,6 +279,8 @@ def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_
 
 
 def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: float) -> bool:
-    """Whether numbers are all at the ends of their range: between these nothing varies as much; scatter: the sum of
-    squared deviations from the mean"""
-    return low < high and bool(np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING, atol=0.0))
+    """Whether numbers are all at the ends of their range: between these nothing varies as much;
+    scatter: the sum of squared deviations from the mean"""
+    return low < high and bool(
+        np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING, atol=0.0)
+    )

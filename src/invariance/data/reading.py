@@ -1,5 +1,6 @@
 """Tables from files: csv and tsv (plain or gzipped), parquet and xlsx.
-What can be read in two ways is refused with both of them: a guess would be a wrong number that looks right."""
+What can be read in two ways is refused with both of them: a guess would be a wrong number that
+looks right."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-TEXT, PARQUET, EXCEL = "text", ".parquet", ".xlsx"
+TEXT = "text"
+PARQUET = ".parquet"
+EXCEL = ".xlsx"
 _SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
 _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
@@ -44,9 +47,28 @@ _NEEDS = {
 }
 _UNDEFINED = "nan", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
 MISSING = frozenset(
-    {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "-NaN", *_UNDEFINED}
+    {
+        "",
+        "NA",
+        "N/A",
+        "n/a",
+        "<NA>",
+        "#NA",
+        "#N/A",
+        "#N/A N/A",
+        "NULL",
+        "null",
+        "None",
+        "NaN",
+        "-NaN",
+        *_UNDEFINED,
+    }
 )
-_TRUTH = {word: truth for truth in (True, False) for word in (str(truth), str(truth).upper(), str(truth).lower())}
+_TRUTH = {
+    word: truth
+    for truth in (True, False)
+    for word in (str(truth), str(truth).upper(), str(truth).lower())
+}
 _BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 # ---------------------------------------------------------------- how numbers are written
@@ -77,7 +99,8 @@ def limit_of(text: str) -> tuple[str, float] | None:
 
 
 class NumberForm(NamedTuple):
-    """decimal : what begins decimals; thousands : the sign between groups of three digits, None: there are none"""
+    """decimal : what begins decimals; thousands : the sign between groups of three digits, None:
+    there are none"""
 
     decimal: str
     thousands: str | None = None
@@ -87,7 +110,11 @@ class NumberForm(NamedTuple):
         stripped = text.strip()
         if not _pattern(*self).fullmatch(stripped):
             return None
-        whole = stripped if self.thousands is None else re.sub(_GROUP_SIGNS[self.thousands], "", stripped)
+        whole = (
+            stripped
+            if self.thousands is None
+            else re.sub(_GROUP_SIGNS[self.thousands], "", stripped)
+        )
         return whole.replace(self.decimal, ".").replace("\u2212", "-")
 
     def cell(self, text: str) -> str:
@@ -110,35 +137,57 @@ _GERMAN = NumberForm(",", ".")
 def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     point = re.escape(decimal)
     groups = "" if thousands is None else rf"|[1-9]\d{{0,2}}(?:{_GROUP_SIGNS[thousands]}\d{{3}})+"
-    return re.compile(rf"[+\u2212-]?(?:(?:\d+{groups})(?:{point}\d*)?|{point}\d+){_EXPONENT}", re.ASCII)
+    return re.compile(
+        rf"[+\u2212-]?(?:(?:\d+{groups})(?:{point}\d*)?|{point}\d+){_EXPONENT}", re.ASCII
+    )
 
 
 def number_formats(texts: Collection[str]) -> list[Remedy]:
     """File formats, other than Python's, in which all of the texts are numbers."""
-    found = [use(decimal=",")] if any("," in text for text in texts) and NumberForm(",").reads(texts) else []
+    found = (
+        [use(decimal=",")]
+        if any("," in text for text in texts) and NumberForm(",").reads(texts)
+        else []
+    )
     for sign, pattern in _GROUP_SIGNS.items():
         if any(re.search(pattern, text) for text in texts):
-            decimals = [decimal for decimal in ".," if decimal != sign and NumberForm(decimal, sign).reads(texts)]
-            # The comma is stated if points would not do: the file, or its user, may say that decimals have points.
+            decimals = [
+                decimal
+                for decimal in ".,"
+                if decimal != sign and NumberForm(decimal, sign).reads(texts)
+            ]
+            # The comma is stated if points would not do: the file, or its user, may say that
+            # decimals have points.
             needed = {"decimal": ","} if decimals == [","] and sign != "." else {}
             found += [use(**needed, thousands=sign)] if decimals else []
-    # In the wrong form 1,234 beside 567 is a thousand times too small; 1,234 beside 5,678 is too large, as all are.
+    # In the wrong form 1,234 beside 567 is a thousand times too small; 1,234 beside 5,678 is too
+    # large, as all are.
     return found[::-1] if found[1:] == [use(thousands=",")] else found
 
 
 def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]]]) -> str | None:
-    """What begins decimals in columns {name: (line, text) of cells} of numbers; None where no cell has decimals.
-    Raises where cells can be read in two ways: 1,234 may be thousands, and so may 1.234 where no comma separates cells.
+    """What begins decimals in columns {name: (line, text) of cells} of numbers; None where no cell
+    has decimals. Raises where cells can be read in two ways: 1,234 may be thousands, and so may
+    1.234 where no comma separates cells.
     """
-    found: dict[tuple[str, bool], tuple[str, str, int]] = {}  # {(sign, may be thousands): column, text, line}
+    found: dict[
+        tuple[str, bool], tuple[str, str, int]
+    ] = {}  # {(sign, may be thousands): column, text, line}
     for name, cells in columns.items():
         if all(_DECIMAL.fullmatch(text) for _, text in cells):
             for line, text in cells:
                 for sign in (sign for sign in ",." if sign in text):
-                    found.setdefault((sign, _GROUPED.fullmatch(text) is not None), (name, text, line))
-    comma, point, grouped_point = found.get((",", False)), found.get((".", False)), found.get((".", True))
+                    found.setdefault(
+                        (sign, _GROUPED.fullmatch(text) is not None), (name, text, line)
+                    )
+    comma = found.get((",", False))
+    point = found.get((".", False))
+    grouped_point = found.get((".", True))
     if comma and point:
-        what = f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column {point[0]!r}"
+        what = (
+            f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column "
+            f"{point[0]!r}"
+        )
         raise DataError(what, use(decimal=","), use(decimal="."))
     doubt = found.get((",", True)) if not comma else grouped_point
     if not doubt and not point and sep != ",":
@@ -165,7 +214,8 @@ _SEP_LINE = re.compile(r"\ufeff?\"?sep=(?P<sep>[^\r\n])\"?\r?\n", re.IGNORECASE)
 
 
 class Sniffed(NamedTuple):
-    """What the first lines of a text file show. decimal : None: no cell has decimals; skiprows : before the header"""
+    """What the first lines of a text file show. decimal : None: no cell has decimals; skiprows :
+    before the header"""
 
     sep: str
     decimal: str | None
@@ -177,7 +227,8 @@ class Sniffed(NamedTuple):
 @dataclass(frozen=True)
 class TableFile(os.PathLike[str]):
     """A file and how it is written.
-    content : of standard input, which has no path; shown : what messages call the file; labels : {column: (value, Arrow
+    content : of standard input, which has no path; shown : what messages call the file; labels :
+        {column: (value, Arrow
     type)} from the folders around it, `site=A`"""
 
     path: Path
@@ -189,7 +240,11 @@ class TableFile(os.PathLike[str]):
     @classmethod
     def of(cls, path: PathLike, content: bytes | None = None, **form: Any) -> TableFile:
         """form : fields of `FileFormat`"""
-        return path if isinstance(path, TableFile) else cls(Path(path).expanduser(), FileFormat(**form), content)
+        return (
+            path
+            if isinstance(path, TableFile)
+            else cls(Path(path).expanduser(), FileFormat(**form), content)
+        )
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -205,38 +260,56 @@ class TableFile(os.PathLike[str]):
     @property
     def suffix(self) -> str | None:
         """The one that tells the kind of the file; None where nothing does."""
-        known = next((suffix for suffix in _SUFFIXES if self.path.name.lower().endswith(suffix)), None)
+        known = next(
+            (suffix for suffix in _SUFFIXES if self.path.name.lower().endswith(suffix)), None
+        )
         return known or (self.path.suffix if self.form.sep is not None else None)
 
     @cached_property
     def kind(self) -> str:
         """TEXT, PARQUET or EXCEL"""
         if self.content is None and not self.path.exists():
-            raise DataError(f"file not found: {str(self.path)!r}. Check the path and the working directory.")
+            raise DataError(
+                f"file not found: {str(self.path)!r}. Check the path and the working directory."
+            )
         if self.content is None and self.path.is_dir():
             folder = str(self.path)
-            raise DataError(f"{folder!r} is a directory: use Moments.from_rows({folder!r}, outcome, environment).")
+            raise DataError(
+                f"{folder!r} is a directory: use Moments.from_rows({folder!r}, outcome, "
+                "environment)."
+            )
         if self.content is None and self.suffix is None:
-            what = f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what separates its cells"
+            what = (
+                f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what "
+                "separates its cells"
+            )
             raise DataError(what, use(sep=","))
         kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
         if kind == TEXT:
             with clear_errors(self), self.open() as stream:
                 kind = _FIRST_BYTES.get(stream.read(4), TEXT)
             if kind != TEXT and self.content is None:
-                raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {kind}.")
+                raise DataError(
+                    f"{self.name} is no text, but a file of another kind: rename it to end in "
+                    f"{kind}."
+                )
         for option in ("sep", "encoding") if kind != TEXT else ("sheet",):
             value = getattr(self.form, option)
             if value is not None:
                 needed = "text" if kind != TEXT else "Excel"
-                raise SettingError(f"{option}={value!r} is for {needed} files, which {self.name} is not: leave it out.")
+                raise SettingError(
+                    f"{option}={value!r} is for {needed} files, which {self.name} is not: leave "
+                    "it out."
+                )
         return kind
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """The bytes of the file, unpacked."""
         with self.path.open("rb") if self.content is None else io.BytesIO(self.content) as raw:
-            packed = raw.read(2) == _GZIP or (self.content is None and self.path.name.lower().endswith(".gz"))
+            packed = raw.read(2) == _GZIP or (
+                self.content is None and self.path.name.lower().endswith(".gz")
+            )
             raw.seek(0)
             yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
 
@@ -260,7 +333,9 @@ class TableFile(os.PathLike[str]):
         skipped = 0 if line is None else 1
         sample = sample if line is None else sample[line.end() :]
         usual = SEPARATORS.get(self.suffix or "", ",")
-        sep = self.form.sep or (line["sep"] if line is not None else _separator(sample, usual, self.name))
+        sep = self.form.sep or (
+            line["sep"] if line is not None else _separator(sample, usual, self.name)
+        )
         records = [(line + skipped, cells) for line, cells in _records(sample, sep)]
         if not records:
             raise pd.errors.EmptyDataError
@@ -282,7 +357,9 @@ class TableFile(os.PathLike[str]):
             for name, cell in zip(header, map(str.strip, cells), strict=False):
                 cell = cell.lstrip("<>≤≥= ")
                 if cell not in self.missing:
-                    columns[name].append((number, between_digits.sub("", cell) if between_digits else cell))
+                    columns[name].append(
+                        (number, between_digits.sub("", cell) if between_digits else cell)
+                    )
         return Sniffed(sep, _decimal(self.name, sep, columns), encoding, skipped, header)
 
     def _sample(self) -> tuple[str, str]:
@@ -297,7 +374,10 @@ class TableFile(os.PathLike[str]):
         decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
         sample = decoder.decode(start, final=whole)
         if "\0" in sample:
-            raise DataError(f"{self.name} is no {encoding} text: it holds NUL characters", use(encoding="utf-16-le"))
+            raise DataError(
+                f"{self.name} is no {encoding} text: it holds NUL characters",
+                use(encoding="utf-16-le"),
+            )
         return sample if whole else sample[: sample.rfind("\n") + 1], encoding
 
     @cached_property
@@ -306,17 +386,24 @@ class TableFile(os.PathLike[str]):
         import pandas as pd
 
         with self.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
-            stated, sheets = self.form.sheet, book.sheet_names
+            stated = self.form.sheet
+            sheets = book.sheet_names
             if stated not in sheets and (stated is not None or len(sheets) > 1):
                 lacking = "has several sheets" if stated is None else f"has no sheet {stated!r}"
-                raise DataError(f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4]))
+                raise DataError(
+                    f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4])
+                )
             options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
-            frame = pd.read_excel(book, sheet_name=stated or sheets[0], header=None, dtype=object, **options)
+            frame = pd.read_excel(
+                book, sheet_name=stated or sheets[0], header=None, dtype=object, **options
+            )
         if frame.empty:
             raise pd.errors.EmptyDataError
         header = ["" if pd.isna(name) else one_line(str(name)) for name in frame.iloc[0]]
         body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
-        return body.loc[:, [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]]
+        return body.loc[
+            :, [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
+        ]
 
 
 def _records(text: str, sep: str) -> list[tuple[int, list[str]]]:
@@ -331,7 +418,8 @@ def _records(text: str, sep: str) -> list[tuple[int, list[str]]]:
 
 
 def _separator(text: str, usual: str, file: str) -> str:
-    """The sign that cuts all lines into equally many cells, at least two; `usual` where none does."""
+    """The sign that cuts all lines into equally many cells, at least two; `usual` where none
+    does."""
     widths = {sep: {len(cells) for _, cells in _records(text, sep)} for sep in SEPARATOR_NAMES}
     fitting = [sep for sep, found in widths.items() if len(found) == 1 and min(found) > 1]
     if len(fitting) > 1:
@@ -359,14 +447,18 @@ def read_table(
     thousands: str | None = None,
     as_text: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file, written as `FileFormat` states or as it shows.
+    """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file, written as `FileFormat` states
+    or as it shows.
 
     as_text : columns that stay as they are written, such as those of environments and codes
 
-    A DataWarning tells of decimal commas that nobody stated, of columns without a name, which are left out, and of
-    columns whose numbers are written in several ways, 01 and 1: labels would be lost.
+    A DataWarning tells of decimal commas that nobody stated, of columns without a name, which are
+    left out, and of columns whose numbers are written in several ways, 01 and 1: labels would be
+    lost.
     """
-    file = TableFile.of(path, sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na)
+    file = TableFile.of(
+        path, sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na
+    )
     names = column_names(file)
     for name in listed_names("as_text", as_text):
         if name not in names:
@@ -379,13 +471,19 @@ def read_table(
 
 def _tell_of_codes(file: TableFile, frame: pd.DataFrame) -> None:
     """Warn of columns with few numbers, some of which the file writes in several ways."""
-    few = [str(name) for name in frame if frame[name].dtype.kind in "biuf" and frame[name].nunique() <= _MOST_CODES]
+    few = [
+        str(name)
+        for name in frame
+        if frame[name].dtype.kind in "biuf" and frame[name].nunique() <= _MOST_CODES
+    ]
     found = {}
     for name, texts in read_columns(file, few, as_text=few).items() if few else ():
         stripped = texts.str.strip()
         if stripped.nunique() > frame[name].nunique():
             number = stripped.groupby(frame[name].to_numpy()).nunique().idxmax()
-            found[str(name)] = " and ".join(map(repr, sorted(stripped[frame[name] == number].unique())[:3]))
+            found[str(name)] = " and ".join(
+                map(repr, sorted(stripped[frame[name] == number].unique())[:3])
+            )
     if found:
         where = listing(f"column {name!r} ({same})" for name, same in found.items())
         what = f"numbers that are written in several ways are one in {where}; if they are labels"
@@ -404,16 +502,22 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
         header = file.sniffed.header if file.kind == TEXT else list(file.sheet.columns)
     unnamed = [str(position) for position, name in enumerate(header, 1) if not name]
     if unnamed and warn_unnamed:
-        warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
+        warn(
+            f"{file.name}: column {listing(unnamed)} has no name in the header and was left out "
+            "(a row index?)"
+        )
     names = [name for name in header if name]
     if len(set(names)) < len(names) and all(map(reads_as_number, names)):
-        raise DataError(f"the first line of {file.name} has numbers, not names of columns: add a line of names.")
+        raise DataError(
+            f"the first line of {file.name} has numbers, not names of columns: add a line of names."
+        )
     check_unique(names, file.name)
     return names
 
 
 def with_columns(frame: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a copy with these columns, whatever they are called: `assign` refuses a column "self"."""
+    """Return a copy with these columns, whatever they are called: `assign` refuses a column
+    "self"."""
     copied = frame.copy(deep=False)
     for name, values in columns.items():
         copied[name] = values
@@ -437,8 +541,10 @@ def read_columns(
     as_text: Collection[str] = (),
     other_forms: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Columns, which exist; labels : that of environment labels; as_text : stay as they are written in a text file;
-    other_forms : in which numbers may have another form than those of the file, and then stay text"""
+    """Columns, which exist; labels : that of environment labels; as_text : stay as they are written
+    in a text file;
+    other_forms : in which numbers may have another form than those of the file, and then stay
+        text"""
     return next(iter_columns(path, columns, _ALL_ROWS, labels, as_text, other_forms))
 
 
@@ -454,7 +560,9 @@ def iter_columns(
     import pandas as pd
 
     file = TableFile.of(path)
-    finished = partial(_finished, file=file, labels=labels, as_text=as_text, other_forms=other_forms)
+    finished = partial(
+        _finished, file=file, labels=labels, as_text=as_text, other_forms=other_forms
+    )
     if file.kind != TEXT:
         with clear_errors(file):
             frame = finished(_stored(file, list(columns), as_text))
@@ -464,9 +572,21 @@ def iter_columns(
     with clear_errors(file):
         sep, decimal, encoding, skiprows, header = file.sniffed
     # No ``usecols``, with which rows that are too long would be cut without a word.
-    options: dict[str, Any] = {"sep": sep, "decimal": decimal or ".", "encoding": encoding, "skiprows": skiprows}
-    options |= {"header": 0, "names": [name or f"unnamed column {n}" for n, name in enumerate(header)]}
-    options |= {"index_col": False, "dtype": dict.fromkeys(texts, str) or None, "skipinitialspace": True}
+    options: dict[str, Any] = {
+        "sep": sep,
+        "decimal": decimal or ".",
+        "encoding": encoding,
+        "skiprows": skiprows,
+    }
+    options |= {
+        "header": 0,
+        "names": [name or f"unnamed column {n}" for n, name in enumerate(header)],
+    }
+    options |= {
+        "index_col": False,
+        "dtype": dict.fromkeys(texts, str) or None,
+        "skipinitialspace": True,
+    }
     options |= {"low_memory": False, "na_values": list(file.missing), "keep_default_na": False}
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
@@ -475,7 +595,9 @@ def iter_columns(
             batches = pd.read_csv(stream, chunksize=rows, **options)
         with closing(batches):
             while True:
-                with clear_errors(file):  # around each step only: it must not be active while the caller works
+                with clear_errors(
+                    file
+                ):  # around each step only: it must not be active while the caller works
                     piece = next(batches, None)
                 if piece is None:
                     return
@@ -483,7 +605,8 @@ def iter_columns(
 
 
 def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:
-    """Columns of a file whose values have types, without those that a stated word or number calls missing."""
+    """Columns of a file whose values have types, without those that a stated word or number calls
+    missing."""
     import pandas as pd
     from pandas.api.types import is_bool_dtype
 
@@ -504,17 +627,26 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
         return value if isinstance(value, str) else level_of(value)
 
     kept = [name for name in as_text if name in columns]
-    return with_columns(frame, {name: frame[name].map(written, na_action="ignore") for name in kept})
+    return with_columns(
+        frame, {name: frame[name].map(written, na_action="ignore") for name in kept}
+    )
 
 
 def _finished(
-    frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str], other_forms: Collection[str]
+    frame: pd.DataFrame,
+    file: TableFile,
+    labels: str | None,
+    as_text: Collection[str],
+    other_forms: Collection[str],
 ) -> pd.DataFrame:
-    """With missing values and numbers in the place of text that stands for them; labels stay as they are."""
-    kept, form = {*as_text, labels}, file.numbers
+    """With missing values and numbers in the place of text that stands for them; labels stay as
+    they are."""
+    kept = {*as_text, labels}
+    form = file.numbers
     changed = {}
     for name, texts in _texts(frame):
-        values, left = frame[name], [text for text in texts if text.strip() not in file.missing]
+        values = frame[name]
+        left = [text for text in texts if text.strip() not in file.missing]
         if len(left) < len(texts):
             values = values.mask(values.isin({*texts} - {*left}))
         if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
@@ -526,20 +658,32 @@ def _finished(
             elif form != AS_PYTHON:
                 if form.decimal == "," and name not in other_forms:
                     _refuse_points(name, left, file)
-                # Where most are numbers, what the others stand for can be said of cells in one form.
-                if 2 * sum(form.cell(text) != text or form.plain(text) is not None for text in left) > len(left):
+                # Where most are numbers, what the others stand for can be said of cells in one
+                # form.
+                if 2 * sum(
+                    form.cell(text) != text or form.plain(text) is not None for text in left
+                ) > len(left):
                     meaning = {text: form.cell(text) for text in left}
             if meaning is not None:
-                values = values.astype(object).map(lambda value, of=meaning: of.get(value, value), na_action="ignore")
+                values = values.astype(object).map(
+                    lambda value, of=meaning: of.get(value, value), na_action="ignore"
+                )
         changed[name] = values
     frame = with_columns(frame, changed)
-    objects = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind == "O" and name not in kept]
+    objects = [
+        str(name) for name, dtype in frame.dtypes.items() if dtype.kind == "O" and name not in kept
+    ]
     return with_columns(frame, {name: frame[name].infer_objects() for name in objects})
 
 
 def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
-    """Raise where points that may be between thousands stand in a column of numbers, and decimals have commas."""
-    odd = [text for text in texts if file.numbers.plain(text) is None and (file.form.thousands or _GERMAN.plain(text))]
+    """Raise where points that may be between thousands stand in a column of numbers, and decimals
+    have commas."""
+    odd = [
+        text
+        for text in texts
+        if file.numbers.plain(text) is None and (file.form.thousands or _GERMAN.plain(text))
+    ]
     if odd and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
         what = f"column {name!r} of {file.name} holds {odd[0]!r}, and decimals are commas"
         as_numbers = use(thousands=".") if _GERMAN.reads(texts) else _as_points(file)
@@ -551,8 +695,8 @@ def _as_points(file: TableFile) -> Remedy:
 
 
 def numbers_with_points(frame: pd.DataFrame, file: TableFile) -> dict[str, tuple[str, Remedy]]:
-    """{column: an example, and the form in which it is numbers} of columns that are text as decimals of the file are
-    commas, and theirs are not"""
+    """{column: an example, and the form in which it is numbers} of columns that are text as
+    decimals of the file are commas, and theirs are not"""
     as_text = _texts(frame) if file.numbers.decimal == "," else ()
     return {name: (texts[0], _as_points(file)) for name, texts in as_text if AS_PYTHON.reads(texts)}
 
@@ -578,8 +722,20 @@ def words_for_missing(file: TableFile, columns: Sequence[str]) -> dict[str, set[
 
     sep, _, encoding, skiprows, header = file.sniffed
     names = [name or f"unnamed column {n}" for n, name in enumerate(header)]
-    options: dict[str, Any] = {"sep": sep, "encoding": encoding, "skiprows": skiprows, "header": 0, "names": names}
-    options |= {"index_col": False, "dtype": str, "skipinitialspace": True, "keep_default_na": False, "na_values": []}
+    options: dict[str, Any] = {
+        "sep": sep,
+        "encoding": encoding,
+        "skiprows": skiprows,
+        "header": 0,
+        "names": names,
+    }
+    options |= {
+        "index_col": False,
+        "dtype": str,
+        "skipinitialspace": True,
+        "keep_default_na": False,
+        "na_values": [],
+    }
     with clear_errors(file), file.open() as stream:
         frame = pd.read_csv(stream, **options)
     cells = {name: {text.strip() for text in frame[name].fillna("").unique()} for name in columns}
@@ -587,7 +743,8 @@ def words_for_missing(file: TableFile, columns: Sequence[str]) -> dict[str, set[
 
 
 def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
-    """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
+    """Text as it is written in a file, but with its numbers as Python writes them; not in the
+    `kept` columns."""
     changed = {}
     for name, texts in _texts(frame) if file.numbers != AS_PYTHON else ():
         if name not in kept and file.numbers.reads(texts):
@@ -610,7 +767,9 @@ def clear_errors(file: TableFile) -> Iterator[None]:
         raise DataError(f"{file.name} is empty: it needs a header line and rows.") from error
     except pd.errors.ParserError as error:
         why = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-        raise DataError(f"{file.name} cannot be parsed: {why}. Give every row as many cells as the header.") from error
+        raise DataError(
+            f"{file.name} cannot be parsed: {why}. Give every row as many cells as the header."
+        ) from error
     except UnicodeError as error:
         stated = file.form.encoding
         what = f"not text in the encoding {stated!r}" if stated else "not UTF-8 text"
@@ -618,7 +777,13 @@ def clear_errors(file: TableFile) -> Iterator[None]:
         raise DataError(f"{file.name} cannot be parsed: it is {what}", remedy) from error
     except Exception as error:
         known = isinstance(error, OSError | EOFError | zlib.error)
-        if not known and type(error).__module__.split(".")[0] not in ("pyarrow", "openpyxl", "zipfile"):
+        if not known and type(error).__module__.split(".")[0] not in (
+            "pyarrow",
+            "openpyxl",
+            "zipfile",
+        ):
             raise
         why = " ".join(str(error).split()).rstrip(".")
-        raise DataError(f"{file.name} cannot be read: {why}. Check that the file is intact.") from error
+        raise DataError(
+            f"{file.name} cannot be read: {why}. Check that the file is intact."
+        ) from error

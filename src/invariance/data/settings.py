@@ -1,4 +1,5 @@
-"""Settings shared by Python, command line and page: file format, columns, choice of environments."""
+"""Settings shared by Python, command line and page: file format, columns, choice of
+environments."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ BELOW_LIMIT = "half", "limit", "missing"
 class FileFormat:
     """How a file is written; None: as the file shows.
 
-    sep : between the cells of a text file, one sign or "tab"; decimal : "." or ","; thousands : between groups of three
-    digits, never guessed; encoding : UTF-8 unless stated; sheet : of an Excel file; na : further words or numbers that
-    stand for missing values
+    sep : between the cells of a text file, one sign or "tab"; decimal : "." or ","; thousands :
+        between groups of three
+    digits, never guessed; encoding : UTF-8 unless stated; sheet : of an Excel file; na : further
+    words or numbers that stand for missing values
     """
 
     sep: str | None = None
@@ -68,12 +70,15 @@ class Columns:
     """Which columns of a table are features, and how each is read.
 
     features : None: all but outcome, environment and `exclude`
-    categorical : columns whose values are levels, {column: levels, the reference first}, or "auto": by their type
+    categorical : columns whose values are levels, {column: levels, the reference first}, or "auto":
+        by their type
     numeric : columns of text to read as numbers
     groups : {feature: columns that enter together}, or splines, [spline("age", knots=4)]
-    handle_unknown : "error", or "ignore": a level that the training rows lack counts as the reference
+    handle_unknown : "error", or "ignore": a level that the training rows lack counts as the
+        reference
     environment : column of the environment labels, along("year"), or a list of such
-    below_limit : what a value such as '<0.5' counts as: "half" of the limit, the "limit", or "missing"
+    below_limit : what a value such as '<0.5' counts as: "half" of the limit, the "limit", or
+        "missing"
     na : {column: values that stand for missing ones}, {"bmi": [999]}
     weights : column of how many rows each row counts as, 0 for none
     """
@@ -92,21 +97,30 @@ class Columns:
     def __post_init__(self) -> None:
         for setting in ("features", "exclude", "numeric"):
             if getattr(self, setting) is not None:
-                object.__setattr__(self, setting, tuple(listed_names(setting, getattr(self, setting))))
+                object.__setattr__(
+                    self, setting, tuple(listed_names(setting, getattr(self, setting)))
+                )
         if self.categorical != "auto" and not isinstance(self.categorical, Mapping):
-            object.__setattr__(self, "categorical", tuple(listed_names("categorical", self.categorical)))
+            object.__setattr__(
+                self, "categorical", tuple(listed_names("categorical", self.categorical))
+            )
         check_known("handle_unknown", self.handle_unknown, ("error", "ignore"))
         check_known("below_limit", self.below_limit, (None, *BELOW_LIMIT))
         if not isinstance(self.na, Mapping):
             raise SettingError(f"na={self.na!r} is not {{column: values}}", use(na={"bmi": [999]}))
-        na = {str(name): tuple(map(level_of, listed_values(name, values))) for name, values in self.na.items()}
+        na = {
+            str(name): tuple(map(level_of, listed_values(name, values)))
+            for name, values in self.na.items()
+        }
         object.__setattr__(self, "na", na)
 
 
 def listed_values(name: str, values: Any) -> Iterable[Any]:
     """Values of one column, in a list."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SettingError(f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]}))
+        raise SettingError(
+            f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]})
+        )
     return values
 
 
@@ -116,7 +130,9 @@ def listed_names(setting: str, names: Any) -> list[str]:
         listed = [part.strip() for part in names.split(",")]
         raise SettingError(f"{setting}={names!r} is a single string", use(**{setting: listed}))
     if not isinstance(names, Iterable):
-        raise SettingError(f"{setting}={names!r} is not a list of names", use(**{setting: [str(names)]}))
+        raise SettingError(
+            f"{setting}={names!r} is not a list of names", use(**{setting: [str(names)]})
+        )
     return [str(name) for name in names]
 
 
@@ -144,7 +160,8 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDAr
 class Environments:
     """Which environments of a table to use.
 
-    drop : labels to leave out; merge : {new label: labels that become one environment}, both of labels of the table;
+    drop : labels to leave out; merge : {new label: labels that become one environment}, both of
+        labels of the table;
     min_rows : environments with fewer rows, after that, are left out
     """
 
@@ -153,19 +170,32 @@ class Environments:
     min_rows: int = 0
 
     def __post_init__(self) -> None:
-        drop, merge, min_rows = self.drop, self.merge, self.min_rows
+        drop = self.drop
+        merge = self.merge
+        min_rows = self.min_rows
         if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
             raise DataError(f"min_rows={min_rows!r} is not a number of rows", use(min_rows=0))
         if isinstance(drop, str) or not isinstance(drop, Iterable):
-            raise DataError(f"drop_environments={drop!r} is not a list", use(drop_environments=[drop]))
+            raise DataError(
+                f"drop_environments={drop!r} is not a list", use(drop_environments=[drop])
+            )
         if not isinstance(merge, Mapping):
             example = use(merge_environments={"new label": ["one label", "another label"]})
             raise DataError(f"merge_environments={merge!r} is not a mapping", example)
         for name, members in merge.items():
-            if isinstance(members, str) or not isinstance(members, Iterable) or len(set(members)) < 2:
-                raise DataError(f"merge_environments: {name!r} needs a list of two labels or more, not {members!r}.")
+            if (
+                isinstance(members, str)
+                or not isinstance(members, Iterable)
+                or len(set(members)) < 2
+            ):
+                raise DataError(
+                    f"merge_environments: {name!r} needs a list of two labels or more, not "
+                    f"{members!r}."
+                )
         object.__setattr__(self, "drop", tuple(drop))
-        object.__setattr__(self, "merge", {label_of(name): tuple(members) for name, members in merge.items()})
+        object.__setattr__(
+            self, "merge", {label_of(name): tuple(members) for name, members in merge.items()}
+        )
         object.__setattr__(self, "min_rows", int(min_rows))
 
     @property
@@ -175,7 +205,8 @@ class Environments:
     def renamed(
         self, environments: Sequence[Hashable], counts: Integers
     ) -> tuple[dict[Hashable, Hashable], tuple[str, ...]]:
-        """{label: new label} of the environments that stay, of which each has so many rows; notes about the others"""
+        """{label: new label} of the environments that stay, of which each has so many rows; notes
+        about the others"""
         n_rows = dict(zip(environments, counts.tolist(), strict=True))
 
         def named(labels: Sequence[Hashable]) -> list[Hashable]:
@@ -190,7 +221,9 @@ class Environments:
             parts = named(members)
             twice = [label for label in parts if label in claimed]
             if twice:
-                raise DataError(f"environment {quoted(twice)} is to be left out or merged twice: name it once.")
+                raise DataError(
+                    f"environment {quoted(twice)} is to be left out or merged twice: name it once."
+                )
             claimed.update(parts)
             if str(name) in {str(label) for label in new if label not in parts}:
                 what = f"cannot merge into {in_quotes(name)}, which is another environment"
@@ -202,14 +235,19 @@ class Environments:
             raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
         return new, tuple(notes)
 
-    def too_small(self, environments: Sequence[Hashable], counts: Integers) -> tuple[set[Hashable], tuple[str, ...]]:
+    def too_small(
+        self, environments: Sequence[Hashable], counts: Integers
+    ) -> tuple[set[Hashable], tuple[str, ...]]:
         """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them"""
         small = counts < self.min_rows
         if not small.any():
             return set(), ()
         if small.all():
             second = use(min_rows=int(np.sort(counts)[-2:][0]))
-            raise DataError(f"min_rows={self.min_rows} is more than the {int(counts.max())} of any environment", second)
+            raise DataError(
+                f"min_rows={self.min_rows} is more than the {int(counts.max())} of any environment",
+                second,
+            )
         labels = {label for label, few in zip(environments, small, strict=True) if few}
         gone = with_counts(environments, np.where(small, counts, 0))
         return labels, (f"left out environments with fewer than {self.min_rows} rows: {gone}.",)
@@ -231,8 +269,14 @@ _Settings = TypeVar("_Settings", "Columns", "Environments")
 def stated_once(name: str, whole: _Settings | None, parts: _Settings) -> _Settings:
     """`whole`, or `parts` where it is None; raises where both state something"""
     unset = type(parts)()
-    beside = [each.name for each in fields(parts) if getattr(parts, each.name) != getattr(unset, each.name)]
+    beside = [
+        each.name
+        for each in fields(parts)
+        if getattr(parts, each.name) != getattr(unset, each.name)
+    ]
     if whole is not None and beside:
         what = f"{beside[0]!r} came beside {name}=, which would not hear of it"
-        raise SettingError(f"{what}: state it there, {name}={type(parts).__name__}({beside[0]}=...).")
+        raise SettingError(
+            f"{what}: state it there, {name}={type(parts).__name__}({beside[0]}=...)."
+        )
     return parts if whole is None else whole

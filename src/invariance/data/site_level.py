@@ -1,4 +1,5 @@
-"""Columns that are constant within every environment: recodings of its label, and settings of sites such as a size."""
+"""Columns that are constant within every environment: recodings of its label, and settings of sites
+such as a size."""
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ class SiteLevel(NamedTuple):
 
     @classmethod
     def of_rows(cls, X: Floats, environment_index: NDArray[np.intp]) -> SiteLevel:
-        """Of columns X (N, q). Most columns vary in the first environment, and are not looked at in others."""
-        columns, values = np.arange(X.shape[1]), np.empty((0, X.shape[1]))
+        """Of columns X (N, q). Most columns vary in the first environment, and are not looked at in
+        others."""
+        columns = np.arange(X.shape[1])
+        values = np.empty((0, X.shape[1]))
         for e in range(int(environment_index.max()) + 1):
             part = X[np.ix_(np.flatnonzero(environment_index == e), columns)]
             constant = part.min(axis=0) == part.max(axis=0)
@@ -50,15 +53,20 @@ class SiteLevel(NamedTuple):
 def constant_in_words(names: Sequence[str], n_environments: int) -> str:
     are, rests = ("is", "its effect rests") if len(names) == 1 else ("are", "their effects rest")
     constant = f"{quoted(names)} {are} constant within each of {n_environments} environments"
-    return f"{constant}: {rests} on {n_environments} values and cannot be compared between environments"
+    return (
+        f"{constant}: {rests} on {n_environments} values and cannot be compared between "
+        "environments"
+    )
 
 
 def warn_of_site_level(
     features: Features, found: SiteLevel, encoding: Encoding | None, excluded: Sequence[str] = ()
 ) -> None:
-    """Name the features that are constant within every environment, but for categories of which each level occurs in
-    one environment only: `learn_encoding` warned of those. excluded : columns that are left out already"""
-    n_environments, constant = len(found.values), found.features(features)
+    """Name the features that are constant within every environment, but for categories of which
+    each level occurs in one environment only: `learn_encoding` warned of those. excluded : columns
+    that are left out already"""
+    n_environments = len(found.values)
+    constant = found.features(features)
     names = []
     for j in np.flatnonzero(constant):
         values = found.values_of(features.expand(np.arange(len(constant)) == j))

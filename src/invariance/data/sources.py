@@ -1,4 +1,5 @@
-"""Whatever holds rows, read as Arrow record batches: files and folders, tables in memory, queries and streams."""
+"""Whatever holds rows, read as Arrow record batches: files and folders, tables in memory, queries
+and streams."""
 
 from __future__ import annotations
 
@@ -43,14 +44,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TASK_BYTES = 64 << 20  # of the rows of a task, as float64
-# For each column: products of all columns are a task's result, and must not cost as much as its rows.
+# For each column: products of all columns are a task's result, and must not cost as much as its
+# rows.
 TASK_ROWS_PER_COLUMN = 32
 _BATCH_CELLS = 1 << 22
 _BATCH_ROWS = 1 << 16
 TEXT = "text"
 # What Hive, Spark and others write for a missing label.
 _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
-# Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
+# Pages come through a buffer of this size: without one, whole column chunks are fetched, of
+# millions of rows each.
 _BUFFER = 1 << 16
 _SAMPLE = 1 << 19  # bytes
 # What makes batches of about so many rows, with these columns in any order
@@ -70,7 +73,8 @@ def rows_per_task(n_columns: int) -> int:
 
 @dataclass(frozen=True)
 class RowTask:
-    """Some of the rows of a source, read by one thread, process or worker. It can be pickled where its readers can."""
+    """Some of the rows of a source, read by one thread, process or worker. It can be pickled where
+    its readers can."""
 
     readers: tuple[Reader, ...]
 
@@ -83,10 +87,11 @@ class RowTask:
 
 
 class RowSource(ABC):
-    """name : what messages call it; schema : all columns; rereadable : whether the rows can be read a second time
+    """name : what messages call it; schema : all columns; rereadable : whether the rows can be read
+    a second time
     about_rows : how many, as far as it is known without reading them
-    The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
-    the same, to the last bit, for any number of workers."""
+    The tasks, in their order, have all rows. Neither they nor the order depend on who will read
+    them: so results are the same, to the last bit, for any number of workers."""
 
     name: str
     schema: pa.Schema
@@ -95,11 +100,13 @@ class RowSource(ABC):
 
     @abstractmethod
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        """Pieces of the rows, of which these columns, and that of the environments, will be asked for."""
+        """Pieces of the rows, of which these columns, and that of the environments, will be asked
+        for."""
 
 
 def kind_of(kind: pa.DataType) -> str | None:
-    """What a column holds, in words; None where it has no values. Columns of the same kind may differ in type."""
+    """What a column holds, in words; None where it has no values. Columns of the same kind may
+    differ in type."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):
@@ -110,11 +117,16 @@ def kind_of(kind: pa.DataType) -> str | None:
         return "numbers"
     if types.is_boolean(kind):
         return "true and false"
-    return TEXT if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
+    return (
+        TEXT
+        if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+        else str(kind)
+    )
 
 
 def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Schema:
-    """The columns of the pieces so far, of which each piece has all, in any order and of the same kind; of a type that
+    """The columns of the pieces so far, of which each piece has all, in any order and of the same
+    kind; of a type that
     is not known yet, that of the next piece, `where`. first : the first piece"""
     import pyarrow as pa
 
@@ -126,16 +138,24 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
         other = found.field(field.name)
         kinds = kind_of(field.type), kind_of(other.type)
         if None not in kinds and kinds[0] != kinds[1]:
-            what = f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces before it"
+            what = (
+                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces "
+                "before it"
+            )
             raise DataError(f"{what}: write it in the same type everywhere.")
         fields.append(other if kinds[0] is None else field)
     return pa.schema(fields)
 
 
-def check_same_columns(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
+def check_same_columns(
+    names: Sequence[str], first: Sequence[str], where: str, first_where: str
+) -> None:
     other = sorted(set(names) ^ set(first))
     if other:
-        raise DataError(f"{where} and {first_where} differ in the column {quoted(other)}: all pieces need the same.")
+        raise DataError(
+            f"{where} and {first_where} differ in the column {quoted(other)}: all pieces need the "
+            "same."
+        )
 
 
 def label_array(column: pd.Series) -> pa.DictionaryArray:
@@ -154,11 +174,14 @@ def label_array(column: pd.Series) -> pa.DictionaryArray:
         places = pa.array([list(members).index(type(value)) for value in values], pa.int8())
         offsets = pa.array([members[type(value)].index(value) for value in values], pa.int32())
         distinct = pa.UnionArray.from_dense(places, offsets, list(map(pa.array, members.values())))
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes < 0), distinct)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32), mask=codes < 0), distinct
+    )
 
 
 def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
-    """A column of pandas; a missing value is null. Categories keep their order, as in tables that are read at once."""
+    """A column of pandas; a missing value is null. Categories keep their order, as in tables that
+    are read at once."""
     import pandas as pd
     import pyarrow as pa
 
@@ -169,9 +192,16 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
     try:
         array = pa.array(column, from_pandas=True)
     except (pa.ArrowException, OverflowError):
-        example = next((value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0])
-        found = f"column {name!r} of {where} holds values of several or unknown types (for example {example!r})"
-        raise DataError(f"{found}; write them as text, or leave them out", use(exclude=[name])) from None
+        example = next(
+            (value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0]
+        )
+        found = (
+            f"column {name!r} of {where} holds values of several or unknown types (for "
+            f"example {example!r})"
+        )
+        raise DataError(
+            f"{found}; write them as text, or leave them out", use(exclude=[name])
+        ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
@@ -187,30 +217,47 @@ def type_of(column: pd.Series, where: str) -> pa.DataType:
 
 
 def source_of(
-    rows: Any, *, words: Sequence[str] = (), warn_unnamed: bool = True, form: FileFormat | None = None, **stated: Any
+    rows: Any,
+    *,
+    words: Sequence[str] = (),
+    warn_unnamed: bool = True,
+    form: FileFormat | None = None,
+    **stated: Any,
 ) -> RowSource:
-    """The rows of a path, pattern, folder or list of files, of a table, query, stream, or iterable of these.
-    form : how files are written, or its fields as keywords; words : columns that are text in text files, whatever they
+    """The rows of a path, pattern, folder or list of files, of a table, query, stream, or iterable
+    of these.
+    form : how files are written, or its fields as keywords; words : columns that are text in text
+        files, whatever they
     look like; warn_unnamed : tell of columns of text files that have no name"""
     if isinstance(rows, RowSource):
         return rows
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise DataError("reading rows in pieces needs pyarrow: pip install 'invariant-prediction[parquet]'.") from error
+        raise DataError(
+            "reading rows in pieces needs pyarrow: pip install 'invariant-prediction[parquet]'."
+        ) from error
     form = form or FileFormat(**stated)
     listed = rows if isinstance(rows, list | tuple) else [rows]
     if listed and all(isinstance(path, str | os.PathLike) for path in listed):
         files = table_files(rows, form)
         name = files[0].name
         if len(files) > 1:
-            name = repr(os.fspath(rows)) if isinstance(rows, str | os.PathLike) else f"the list of {len(files)} files"
+            name = (
+                repr(os.fspath(rows))
+                if isinstance(rows, str | os.PathLike)
+                else f"the list of {len(files)} files"
+            )
         if files[0].kind == PARQUET and files[0].numbers == AS_PYTHON:
             return ParquetSource(name, files)
         return TextSource(name, files, words, warn_unnamed)
-    option = next((name for name in (*stated, *FileFormat.__annotations__) if getattr(form, name)), None)
+    option = next(
+        (name for name in (*stated, *FileFormat.__annotations__) if getattr(form, name)), None
+    )
     if option is not None:
-        raise SettingError(f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out.")
+        raise SettingError(
+            f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out."
+        )
     return _of_table(rows, "the table", iterable=True)
 
 
@@ -221,17 +268,22 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     import pyarrow as pa
 
     rows = nw.to_native(rows, pass_through=True)
-    library, kind = type(rows).__module__.split(".")[0], type(rows).__name__
+    library = type(rows).__module__.split(".")[0]
+    kind = type(rows).__name__
     if library in _CLUSTERS and kind == "DataFrame":
         what = f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here"
-        raise DataError(f"{what}: pass the files that it comes from, such as rows='data/*.parquet'.")
+        raise DataError(
+            f"{what}: pass the files that it comes from, such as rows='data/*.parquet'."
+        )
     if (library, kind) == ("polars", "LazyFrame"):
         return QuerySource(name, *_lazy_frame(rows, name))
     if (library, kind) == ("duckdb", "DuckDBPyRelation"):
         return QuerySource(name, *_duckdb(rows))
     if library == "ibis" and hasattr(rows, "to_pyarrow_batches"):
         schema = rows.schema().to_pyarrow()
-        return QuerySource(name, schema, lambda columns, n: rows.select(*columns).to_pyarrow_batches(chunk_size=n))
+        return QuerySource(
+            name, schema, lambda columns, n: rows.select(*columns).to_pyarrow_batches(chunk_size=n)
+        )
     if hasattr(rows, "__arrow_c_array__") and not isinstance(rows, pa.Array):
         rows = pa.Table.from_batches([pa.record_batch(rows)])
     elif (library, kind) == ("polars", "DataFrame"):
@@ -245,7 +297,9 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     elif iterable and isinstance(rows, Iterable) and not single:
         return PiecesSource(rows, "the iterable")
     what = f"{name} cannot be read from the type {type(rows).__name__}"
-    raise DataError(f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables.")
+    raise DataError(
+        f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables."
+    )
 
 
 def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
@@ -253,11 +307,16 @@ def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
     import polars.selectors as cs
 
     if not hasattr(frame, "collect_batches"):
-        raise DataError(f"this polars does not read {name} in batches: update it, or call .collect() on it first.")
+        raise DataError(
+            f"this polars does not read {name} in batches: update it, or call .collect() on it "
+            "first."
+        )
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         # By name and not as text, of which "^x.*$" is a pattern.
-        for piece in frame.select(cs.by_name(*columns)).collect_batches(chunk_size=rows, maintain_order=True):
+        for piece in frame.select(cs.by_name(*columns)).collect_batches(
+            chunk_size=rows, maintain_order=True
+        ):
             yield from piece.to_arrow().to_batches()
 
     return pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema, read
@@ -289,7 +348,9 @@ class PiecesSource(RowSource):
     """Batches, tables or data frames to iterate over."""
 
     def __init__(self, pieces: Iterable[Any], name: str) -> None:
-        self.name, self._pieces, self._read_before = name, pieces, False
+        self.name = name
+        self._pieces = pieces
+        self._read_before = False
         self.rereadable = iter(pieces) is not pieces
 
     @cached_property
@@ -311,7 +372,9 @@ class PiecesSource(RowSource):
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         if self._read_before and not self.rereadable:
-            raise DataError(f"{self.name} can be read only once, and has been: pass a list or a file.")
+            raise DataError(
+                f"{self.name} can be read only once, and has been: pass a list or a file."
+            )
         self._read_before = True
         for n, piece in enumerate(self._pieces, 1):
             source = self._source(piece, n)
@@ -352,27 +415,39 @@ class TableSource(RowSource):
         import pyarrow as pa
 
         names = list(dict.fromkeys([*columns, environment]))
-        table, rows = self._table, rows_per_task(len(names))
+        table = self._table
+        rows = rows_per_task(len(names))
         if isinstance(table, pa.Table):
             table = table.select(names)
         else:
             table = pa.table({name: of_series(table[name], name, self.name) for name in names})
         if pa.types.is_nested(table.schema.field(environment).type):
-            raise DataError(f"environment column {environment!r} holds tuples or lists: use text or numbers as labels.")
+            raise DataError(
+                f"environment column {environment!r} holds tuples or lists: use text or numbers "
+                "as labels."
+            )
         pieces = (table[start : start + rows] for start in range(0, len(table), rows))
         return [RowTask((partial(_batches_of, piece),)) for piece in pieces]
 
 
 def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.DataFrame:
-    """These columns, and that of the environments, whose labels are as they would be of one file."""
+    """These columns, and that of the environments, whose labels are as they would be of one
+    file."""
     import pandas as pd
 
     def series(name: str, array: pa.Array) -> pd.Series[Any]:
         array = array.dictionary_decode() if hasattr(array, "dictionary") else array
-        return pd.Series(array.to_pylist(), dtype=object) if name == environment else array.to_pandas()
+        return (
+            pd.Series(array.to_pylist(), dtype=object) if name == environment else array.to_pandas()
+        )
 
     pieces = [
-        pd.DataFrame({name: series(name, array) for name, array in zip(batch.schema.names, batch.columns, strict=True)})
+        pd.DataFrame(
+            {
+                name: series(name, array)
+                for name, array in zip(batch.schema.names, batch.columns, strict=True)
+            }
+        )
         for task in source.tasks(environment, columns)
         for batch in task.batches([*columns, environment])
     ]
@@ -391,25 +466,34 @@ def crowded(
     """Why the rows cannot all be fitted, as far as the first ones show; None where they can.
     needed_for : what needs them; moments_do : whether a Gaussian model would do instead"""
     tasks = source.tasks(environment, columns)
-    batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
-    free, n_rows = free_bytes(), source.about_rows or 0
+    batch = next(
+        (batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None
+    )
+    free = free_bytes()
+    n_rows = source.about_rows or 0
     row_bytes = 0.0 if batch is None else _COPIES * batch.nbytes / batch.num_rows
     if free is None or row_bytes * n_rows <= free:
         return None
     what = (
-        f"{needed_for} needs all rows in memory: about {n_rows:,} rows take {row_bytes * n_rows / 1e9:.2g} GB, and "
-        f"{free / 1e9:.2g} GB are free. About {free / row_bytes:,.0f} rows fit: draw so many from every environment, "
+        f"{needed_for} needs all rows in memory: about {n_rows:,} rows take "
+        f"{row_bytes * n_rows / 1e9:.2g} GB, and "
+        f"{free / 1e9:.2g} GB are free. About {free / row_bytes:,.0f} rows fit: draw so many from "
+        "every environment, "
         "or leave out columns"
     )
-    return Message(what, use(" (reads any number)", family="linear_gaussian")) if moments_do else Message(f"{what}.")
+    return (
+        Message(what, use(" (reads any number)", family="linear_gaussian"))
+        if moments_do
+        else Message(f"{what}.")
+    )
 
 
 # ---------------------------------------------------------------- files
 
 
 def table_files(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[TableFile]:
-    """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
-    their paths below the folder that they share."""
+    """The files, in the order of the list, those of a folder or pattern in natural order; with
+    labels that stand in their paths below the folder that they share."""
     if isinstance(paths, TableFile):
         form = paths.form
         if paths.content is not None:
@@ -430,22 +514,30 @@ def _files(path: PathLike) -> tuple[Path, list[Path]]:
         raise DataError(f"{os.fspath(path)!r} is no path on this machine: pass {reader}.")
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if place.is_dir():
-        base, found = place, [place]
+        base = place
+        found = [place]
     elif place.exists() or not glob.has_magic(str(place)):
         return place.parent, [place]
     else:
-        base = Path(*place.parts[: next(n for n, step in enumerate(place.parts) if glob.has_magic(step))])
+        base = Path(
+            *place.parts[: next(n for n, step in enumerate(place.parts) if glob.has_magic(step))]
+        )
         matches = map(Path, glob.iglob(str(place), recursive=True))
         found = [match for match in matches if not any(map(_hidden, match.relative_to(base).parts))]
     files = {file for match in found for file in (_walk(match) if match.is_dir() else [match])}
     if not files:
-        raise DataError(f"{os.fspath(path)!r} holds no files. Check the path and the working directory.")
+        raise DataError(
+            f"{os.fspath(path)!r} holds no files. Check the path and the working directory."
+        )
     return base, sorted(sorted(files), key=_natural)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
     def complain(error: OSError) -> None:
-        raise DataError(f"the folder {error.filename!r} cannot be read: {error.strerror}. Check its permissions.")
+        raise DataError(
+            f"the folder {error.filename!r} cannot be read: {error.strerror}. Check its "
+            "permissions."
+        )
 
     for place, folders, files in os.walk(folder, onerror=complain, followlinks=True):
         folders[:] = [name for name in folders if not _hidden(name)]
@@ -453,13 +545,17 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _hidden(name: str) -> bool:
-    """Spark's _SUCCESS, .crc files and the like; not the label of a column whose name begins with _."""
+    """Spark's _SUCCESS, .crc files and the like; not the label of a column whose name begins with
+    _."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _natural(path: Path) -> list[list[str | int]]:
     """part-2 before part-10"""
-    return [[int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", step)] for step in path.parts]
+    return [
+        [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", step)]
+        for step in path.parts
+    ]
 
 
 def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:
@@ -469,12 +565,18 @@ def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:
     for file in files:
         first = seen.setdefault(os.path.realpath(file.path), file.path)
         if first is not file.path:
-            raise DataError(f"{str(file.path)!r} is among the files twice, also as {str(first)!r}: name it once.")
+            raise DataError(
+                f"{str(file.path)!r} is among the files twice, also as {str(first)!r}: name it "
+                "once."
+            )
         examples.setdefault(file.suffix, os.path.relpath(file.path, base))
     if len(examples) > 1:
         suffix = Counter(file.suffix for file in files if file.suffix).most_common(1)[0][0]
         alike = str(Path(base, "**", f"*{suffix}"))
-        raise DataError(f"the files are of several kinds: {quoted(examples.values())}. Pass files such as {alike!r}.")
+        raise DataError(
+            f"the files are of several kinds: {quoted(examples.values())}. Pass files such as "
+            f"{alike!r}."
+        )
 
 
 def _number_or_text(text: str) -> int | float | str:
@@ -487,14 +589,17 @@ def _number_or_text(text: str) -> int | float | str:
 
 
 def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableFile]:
-    """With the labels `site=A` of the folders below the base: numbers where all of a name are, else text, as codes."""
+    """With the labels `site=A` of the folders below the base: numbers where all of a name are, else
+    text, as codes."""
     import pyarrow as pa
 
     written: list[dict[str, str | None]] = []
     for file in files:
         steps = [step.partition("=") for step in file.path.relative_to(base).parts[:-1]]
         pairs = [(unquote(name), unquote(value)) for name, sign, value in steps if name and sign]
-        written.append({name: None if value in (_NO_LABEL, *file.form.na) else value for name, value in pairs})
+        written.append(
+            {name: None if value in (_NO_LABEL, *file.form.na) else value for name, value in pairs}
+        )
         names = [name for name, _ in pairs]
         if sorted(names) != sorted(written[0]):
             lists = " and not ".join(quoted(each) or "none" for each in (names, written[0]))
@@ -506,8 +611,13 @@ def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableF
         values: list[Any] = [None if text is None else _number_or_text(text) for text in texts]
         types = {type(value) for value in values if value is not None}
         kind = pa.int64() if types == {int} else pa.float64()
-        if not types or str in types or any(type(value) is int and abs(value) > LARGEST_WHOLE for value in values):
-            kind, values = pa.dictionary(pa.int32(), pa.string()), texts
+        if (
+            not types
+            or str in types
+            or any(type(value) is int and abs(value) > LARGEST_WHOLE for value in values)
+        ):
+            kind = pa.dictionary(pa.int32(), pa.string())
+            values = texts
         for own, value in zip(labels_of, values, strict=True):
             own[name] = value, kind
     return [replace(file, labels=own) for file, own in zip(files, labels_of, strict=True)]
@@ -524,43 +634,60 @@ class FileSource(RowSource):
 
         for name, (_, kind) in self.files[0].labels.items():
             if name in schema.names:
-                what = f"column {name!r} is in {self.files[0].name} and in the name of its folder, {name}=…"
-                raise DataError(f"{what}: rename the folders, or leave that column out of the files.")
+                what = (
+                    f"column {name!r} is in {self.files[0].name} and in the name of its "
+                    f"folder, {name}=…"
+                )
+                raise DataError(
+                    f"{what}: rename the folders, or leave that column out of the files."
+                )
             schema = schema.append(pa.field(name, kind))
         return schema
 
 
 def _tasks(
-    pieces: Sequence[tuple[TableFile, Reader]], sizes: Sequence[int], most: int, counted: str, environment: str
+    pieces: Sequence[tuple[TableFile, Reader]],
+    sizes: Sequence[int],
+    most: int,
+    counted: str,
+    environment: str,
 ) -> list[RowTask]:
     """Consecutive pieces of files together, by their sizes; others as in `_read_with_labels`"""
-    readers = [partial(_read_with_labels, file, read, counted, environment) for file, read in pieces]
+    readers = [
+        partial(_read_with_labels, file, read, counted, environment) for file, read in pieces
+    ]
     return [RowTask(tuple(readers[n] for n in together)) for together in _packed(sizes, most)]
 
 
 def _read_with_labels(
     file: TableFile, read: Reader, counted: str, environment: str, columns: Sequence[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """counted : a column of the file, whose rows are counted where only labels are asked for; environment : the column
-    of labels, which are text as the folders have it"""
+    """counted : a column of the file, whose rows are counted where only labels are asked for;
+    environment : the column of labels, which are text as the folders have it"""
     import pyarrow as pa
 
     for batch in read([name for name in columns if name not in file.labels] or [counted], rows):
         for name in (name for name in columns if name in file.labels):
             value, kind = file.labels[name]
             if name == environment and value is not None:
-                value, kind = str(value), pa.dictionary(pa.int32(), pa.string())
-            batch = batch.append_column(name, pa.array([value], kind).take(pa.array(np.zeros(len(batch), np.int32))))
+                value = str(value)
+                kind = pa.dictionary(pa.int32(), pa.string())
+            batch = batch.append_column(
+                name, pa.array([value], kind).take(pa.array(np.zeros(len(batch), np.int32)))
+            )
         yield batch
 
 
 def _packed(sizes: Sequence[int], most: int) -> Iterator[range]:
-    """Consecutive places whose sizes make at most so much together, or a single one that makes more."""
-    start, total = 0, 0
+    """Consecutive places whose sizes make at most so much together, or a single one that makes
+    more."""
+    start = 0
+    total = 0
     for n, own in enumerate(sizes):
         if n > start and total + own > most:
             yield range(start, n)
-            start, total = n, 0
+            start = n
+            total = 0
         total += own
     if start < len(sizes):
         yield range(start, len(sizes))
@@ -575,13 +702,21 @@ def _read_parquet(
     """Consecutive row groups; coded : a column of text that is read as codes"""
     import pyarrow.parquet as pq
 
-    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "read_dictionary": coded and [coded]}
+    options: dict[str, Any] = {
+        "pre_buffer": False,
+        "buffer_size": _BUFFER,
+        "read_dictionary": coded and [coded],
+    }
     with clear_errors(file):
         opened = pq.ParquetFile(_place(file), **options)
     with opened:
-        batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns), use_threads=False)
+        batches = opened.iter_batches(
+            rows, row_groups=list(groups), columns=list(columns), use_threads=False
+        )
         while True:
-            with clear_errors(file):  # around each step only: the caller's errors are not those of the file
+            with clear_errors(
+                file
+            ):  # around each step only: the caller's errors are not those of the file
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -599,16 +734,23 @@ class ParquetSource(FileSource):
         schema: pa.Schema | None = None
         for file in self.files:
             with clear_errors(file), pq.ParquetFile(_place(file)) as opened:
-                metadata, found = opened.metadata, named_once(opened.schema_arrow, file.name)
-            schema = found if schema is None else agreed(schema, found, file.name, self.files[0].name)
-            self.n_rows_of.append([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
+                metadata = opened.metadata
+                found = named_once(opened.schema_arrow, file.name)
+            schema = (
+                found if schema is None else agreed(schema, found, file.name, self.files[0].name)
+            )
+            self.n_rows_of.append(
+                [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+            )
         self.schema = self._with_labels(schema)
         self.about_rows = sum(map(sum, self.n_rows_of))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
         stored = environment not in self.files[0].labels
-        coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
+        coded = (
+            environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
+        )
         pieces: list[tuple[TableFile, Reader]] = []
         sizes = []
         for file, rows in zip(self.files, self.n_rows_of, strict=True):
@@ -636,7 +778,9 @@ def _with_gaps(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
             continue
         column = column.dictionary_decode() if hasattr(column, "dictionary") else column
         if kind == TEXT:
-            gone = pc.is_in(pc.utf8_trim_whitespace(column.cast(pa.string())), pa.array(list(na), pa.string()))
+            gone = pc.is_in(
+                pc.utf8_trim_whitespace(column.cast(pa.string())), pa.array(list(na), pa.string())
+            )
         else:
             gone = pc.is_in(column.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64()))
         batch = batch.set_column(n, batch.schema.names[n], pc.if_else(gone, None, column))
@@ -647,16 +791,26 @@ def _with_gaps(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
 
 
 def _read_text(
-    file: TableFile, environment: str, texts: frozenset[str], at_once: int, columns: Sequence[str], rows: int
+    file: TableFile,
+    environment: str,
+    texts: frozenset[str],
+    at_once: int,
+    columns: Sequence[str],
+    rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """A whole file, so many rows at once; texts : columns that are text, whatever some of the rows look like"""
+    """A whole file, so many rows at once; texts : columns that are text, whatever some of the rows
+    look like"""
     import pyarrow as pa
 
     marked = environment if environment in columns else None
     for frame in iter_columns(file, columns, at_once, marked, texts & {*columns}):
-        arrays = {name: of_series(frame[name], name, file.name) for name in columns if name != marked}
+        arrays = {
+            name: of_series(frame[name], name, file.name) for name in columns if name != marked
+        }
         arrays |= {name: array.cast(pa.string()) for name, array in arrays.items() if name in texts}
-        yield pa.record_batch(arrays if marked is None else {**arrays, marked: label_array(frame[marked])})
+        yield pa.record_batch(
+            arrays if marked is None else {**arrays, marked: label_array(frame[marked])}
+        )
 
 
 def _about_rows(files: Sequence[TableFile]) -> int | None:
@@ -674,7 +828,11 @@ class TextSource(FileSource):
     """words : columns that are text, whatever they look like"""
 
     def __init__(
-        self, name: str, files: Sequence[TableFile], words: Sequence[str] = (), warn_unnamed: bool = True
+        self,
+        name: str,
+        files: Sequence[TableFile],
+        words: Sequence[str] = (),
+        warn_unnamed: bool = True,
     ) -> None:
         super().__init__(name, files)
         first, *others = self.files
@@ -690,15 +848,24 @@ class TextSource(FileSource):
         """With types as the first rows show them."""
         import pyarrow as pa
 
-        first, words = self.files[0], self._words & {*self._names}
+        first = self.files[0]
+        words = self._words & {*self._names}
         frame = next(iter_columns(first, self._names, self._rows, None, words), None)
-        kinds = [pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names]
+        kinds = [
+            pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names
+        ]
         return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        texts = self._texts([name for name in columns if name != environment and name in self._names])
-        pieces = [(file, partial(_read_text, file, environment, texts, self._rows)) for file in self.files]
-        return _tasks(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0], environment)
+        texts = self._texts(
+            [name for name in columns if name != environment and name in self._names]
+        )
+        pieces = [
+            (file, partial(_read_text, file, environment, texts, self._rows)) for file in self.files
+        ]
+        return _tasks(
+            pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0], environment
+        )
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""
@@ -708,7 +875,11 @@ class TextSource(FileSource):
             for frame in iter_columns(file, unseen, self._rows) if unseen else ():
                 arrays = {name: of_series(frame[name], name, file.name) for name in unseen}
                 unseen = [name for name, array in arrays.items() if array.null_count == len(array)]
-                texts |= {n for n, array in arrays.items() if kind_of(array.type) == TEXT and n not in unseen}
+                texts |= {
+                    n
+                    for n, array in arrays.items()
+                    if kind_of(array.type) == TEXT and n not in unseen
+                }
                 if not unseen:
                     break
         return texts

@@ -31,7 +31,8 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Dummies:
-    """For each level but the first, the reference, whether a row has it. A single level makes one constant column.
+    """For each level but the first, the reference, whether a row has it. A single level makes one
+    constant column.
     absent : levels that no row has"""
 
     column: str
@@ -48,7 +49,10 @@ class Dummies:
         if len(self.occurring) < 2:
             return ""
         nowhere = ", which no row has" if self.levels[0] in self.absent else ""
-        return f"{self.column}: {len(self.occurring)} levels, compared with {self.levels[0]!r}{nowhere}"
+        return (
+            f"{self.column}: {len(self.occurring)} levels, compared with "
+            f"{self.levels[0]!r}{nowhere}"
+        )
 
     @property
     def occurring(self) -> tuple[str, ...]:
@@ -61,7 +65,9 @@ class Dummies:
     def decode(self, dummies: Mapping[str, Floats]) -> Floats:
         """(N,) positions in `levels`; the columns of absent levels may be missing"""
         places = {name: k for k, name in enumerate(self.names, self._first)}
-        return np.column_stack(list(dummies.values())) @ np.array([places[name] for name in dummies], dtype=float)
+        return np.column_stack(list(dummies.values())) @ np.array(
+            [places[name] for name in dummies], dtype=float
+        )
 
     @property
     def _first(self) -> int:
@@ -70,8 +76,8 @@ class Dummies:
 
 @dataclass(frozen=True)
 class SplineBasis:
-    """A natural cubic spline: the column itself and, for all but two of the knots, a curve that is linear beyond the
-    outer knots. In the units of the column."""
+    """A natural cubic spline: the column itself and, for all but two of the knots, a curve that is
+    linear beyond the outer knots. In the units of the column."""
 
     column: str
     knots: tuple[float, ...]
@@ -82,7 +88,10 @@ class SplineBasis:
 
     @property
     def note(self) -> str:
-        return f"{self.column}: natural cubic spline with knots at {', '.join(f'{knot:.4g}' for knot in self.knots)}"
+        return (
+            f"{self.column}: natural cubic spline with knots at "
+            f"{', '.join(f'{knot:.4g}' for knot in self.knots)}"
+        )
 
     def encode(self, values: Floats) -> Floats:
         """(N, number of knots − 1) from (N,)"""
@@ -95,7 +104,10 @@ class SplineBasis:
             return np.maximum(inside - knot, 0.0) ** 3 / (last - knot)
 
         beyond = np.maximum(values - last, 0.0)
-        curves = [(truncated(k) - truncated(last_but_one) + 3.0 * (last_but_one - k) * beyond) / span for k in inner]
+        curves = [
+            (truncated(k) - truncated(last_but_one) + 3.0 * (last_but_one - k) * beyond) / span
+            for k in inner
+        ]
         return np.column_stack([values, *curves])
 
 
@@ -112,8 +124,14 @@ class Spline:
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
-            raise SettingError(f"spline({self.column!r}) needs the name of a column: spline('age', knots=4).")
-        if isinstance(self.knots, bool) or not isinstance(self.knots, int | np.integer) or self.knots < FEWEST_KNOTS:
+            raise SettingError(
+                f"spline({self.column!r}) needs the name of a column: spline('age', knots=4)."
+            )
+        if (
+            isinstance(self.knots, bool)
+            or not isinstance(self.knots, int | np.integer)
+            or self.knots < FEWEST_KNOTS
+        ):
             raise SettingError(f"{self!r}: knots must be a whole number, {FEWEST_KNOTS} or more.")
 
     def __repr__(self) -> str:
@@ -125,11 +143,15 @@ class Spline:
         if possible is not None and len(possible.knots) == self.knots:
             return possible
         fewer = [] if possible is None else [use(groups=[Spline(self.column, len(possible.knots))])]
-        what = f"{self!r} cannot place its knots at different values: too many rows of {self.column!r} are equal"
+        what = (
+            f"{self!r} cannot place its knots at different values: too many rows of "
+            f"{self.column!r} are equal"
+        )
         raise DataError(what if fewer else f"{what}. Use the column as it is.", *fewer)
 
     def possible(self, values: Floats) -> SplineBasis | None:
-        """As `fitted`, with fewer knots where too many of the values (N,) are the same; None where 3 are too many."""
+        """As `fitted`, with fewer knots where too many of the values (N,) are the same; None where
+        3 are too many."""
         for n in range(min(int(self.knots), len(np.unique(values))), FEWEST_KNOTS - 1, -1):
             knots = np.quantile(values, np.linspace(*_OUTER_QUANTILES, n))
             if (np.diff(knots) > 0.0).all():
@@ -138,9 +160,11 @@ class Spline:
 
 
 def spline(column: str, knots: int = 4) -> Spline:
-    """A natural cubic spline of a column, for `groups=`: its knots − 1 columns enter and leave together.
+    """A natural cubic spline of a column, for `groups=`: its knots − 1 columns enter and leave
+    together.
 
-    Knots are at quantiles of all rows, equally spaced from 5% to 95%; the curve is linear beyond the outer ones.
+    Knots are at quantiles of all rows, equally spaced from 5% to 95%; the curve is linear beyond
+    the outer ones.
 
     >>> from invariance import BIP, Columns, spline
     >>> BIP(columns=Columns(groups=[spline("age", knots=4)])).columns.groups

@@ -26,7 +26,8 @@ _COPIES = 3
 
 @dataclass(frozen=True)
 class Weights:
-    """What was counted by a column: so many rows of the table, n_absent of them with weight 0, as `total`."""
+    """What was counted by a column: so many rows of the table, n_absent of them with weight 0, as
+    `total`."""
 
     column: str
     n_rows: int = 0
@@ -39,7 +40,10 @@ class Weights:
 
     def __str__(self) -> str:
         absent = f", {self.n_absent:,} of them (weight 0) as none" if self.n_absent else ""
-        return f"{self.n_rows:,} rows count as {self.total:,} by their weights {self.column!r}{absent}."
+        return (
+            f"{self.n_rows:,} rows count as {self.total:,} by their weights "
+            f"{self.column!r}{absent}."
+        )
 
 
 def counts_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
@@ -51,7 +55,10 @@ def counts_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
     wrong = (weights < 0.0) | (weights > _LARGEST) | (weights != np.rint(weights))
     if wrong.any():
         example = f"for example {weights[wrong][0]:g}"
-        what = f"weights {column!r} are no whole numbers from 0 to {_LARGEST:,} in {rows_text(int(wrong.sum()))}"
+        what = (
+            f"weights {column!r} are no whole numbers from 0 to {_LARGEST:,} in "
+            f"{rows_text(int(wrong.sum()))}"
+        )
         remedy = "Give counts, or draw rows in proportion to these weights first"
         raise DataError(f"{what} ({example}), and likelihoods count rows. {remedy}.")
     counts = weights.astype(np.int64)
@@ -59,26 +66,42 @@ def counts_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
 
 
 def weighted(given: Mapping[str, Any], weights: Any, role: str) -> tuple[dict[str, Any], Weights]:
-    """{what: its rows, each as often as it counts}; given : a table X and what has a value for each of its rows, or is
-    None; role : what the weights (n,) are called where they have no name"""
+    """{what: its rows, each as often as it counts}; given : a table X and what has a value for each
+    of its rows, or is None; role : what the weights (n,) are called where they have no name"""
     series, name = as_column(weights, role)
-    listed = {what: values for what, values in given.items() if not (values is None or hasattr(values, "of_rows"))}
+    listed = {
+        what: values
+        for what, values in given.items()
+        if not (values is None or hasattr(values, "of_rows"))
+    }
     check_lengths({what: _length(values) for what, values in (*listed.items(), (role, series))})
     counts, counted = counts_of(series_values(series, name, "weights"), name)
     if not counted.total:
-        raise DataError(f"weights {name!r} are zero in all {rows_text(len(counts))}: nothing is left to fit.")
+        raise DataError(
+            f"weights {name!r} are zero in all {rows_text(len(counts))}: nothing is left to fit."
+        )
     n_columns = max(getattr(given["X"], "shape", ())[1:], default=1)
-    needed, free = 8.0 * _COPIES * counted.total * n_columns, free_bytes()
+    needed = 8.0 * _COPIES * counted.total * n_columns
+    free = free_bytes()
     if free is not None and needed > free:
-        what = f"rows with weights {name!r} count as {counted.total:,}, which take {needed / 1e9:.3g} GB"
-        raise DataError(f"{what}, and {free / 1e9:.3g} GB are free: use Moments.from_rows, or smaller weights.")
+        what = (
+            f"rows with weights {name!r} count as {counted.total:,}, which take "
+            f"{needed / 1e9:.3g} GB"
+        )
+        raise DataError(
+            f"{what}, and {free / 1e9:.3g} GB are free: use Moments.from_rows, or smaller weights."
+        )
     rows = np.repeat(np.arange(len(counts)), counts)
     return {what: _of_rows(values, rows) for what, values in given.items()}, counted
 
 
 def _length(values: Any) -> int:
     shape = getattr(values, "shape", None)
-    return int(shape[0]) if shape else len(values if hasattr(values, "__len__") else np.atleast_1d(np.asarray(values)))
+    return (
+        int(shape[0])
+        if shape
+        else len(values if hasattr(values, "__len__") else np.atleast_1d(np.asarray(values)))
+    )
 
 
 def _of_rows(values: Any, rows: NDArray[np.intp]) -> Any:
@@ -97,8 +120,11 @@ def _of_rows(values: Any, rows: NDArray[np.intp]) -> Any:
     return (values if hasattr(values, "__getitem__") else np.asarray(values))[rows]
 
 
-def repeated(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[pa.RecordBatch, Weights]]:
-    """The rows of batches as often as they count, about as many at once, and what was counted with them"""
+def repeated(
+    batches: Iterable[pa.RecordBatch], column: str
+) -> Iterator[tuple[pa.RecordBatch, Weights]]:
+    """The rows of batches as often as they count, about as many at once, and what was counted with
+    them"""
     import narwhals as nw
     import pyarrow as pa
 

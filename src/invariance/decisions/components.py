@@ -1,4 +1,5 @@
-"""What differs where environments are no single label: by which factor, which coefficient along the variable, cells."""
+"""What differs where environments are no single label: by which factor, which coefficient along the
+variable, cells."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ _ROWS_OF_CELLS = 2.0
 
 @dataclass(frozen=True)
 class Change:
-    """The coefficient that changes most along the variable. column : "" for the level of the outcome; p_value : that it
-    alone changes; how : "weaker", … than in all rows; first, last : of the third of all rows where it is so most"""
+    """The coefficient that changes most along the variable. column : "" for the level of the
+    outcome; p_value : that it alone changes; how : "weaker", … than in all rows; first, last : of
+    the third of all rows where it is so most"""
 
     column: str
     p_value: float
@@ -35,14 +37,19 @@ class Change:
     last: str
 
     def told(self, outcome: str) -> str:
-        what = f"the effect of {printable(self.column)}" if self.column else f"the level of {printable(outcome)}"
+        what = (
+            f"the effect of {printable(self.column)}"
+            if self.column
+            else f"the level of {printable(outcome)}"
+        )
         than = "" if "other sign" in self.how else " than on average"
         return f"{what}, {self.how}{than} from {self.first} to {self.last}"
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Random deviations of the cells of several factors, a second check: p-values up to the tolerance, and exact."""
+    """Random deviations of the cells of several factors, a second check: p-values up to the
+    tolerance, and exact."""
 
     n_cells: int
     p_value: float
@@ -51,8 +58,9 @@ class Cells:
 
 @dataclass(frozen=True)
 class Components:
-    """Of one subset: tests of each factor given the others, of the variable given the factors; change : None where none
-    is found; cells : None without several factors, with few rows in each, or where they are the levels of one factor;
+    """Of one subset: tests of each factor given the others, of the variable given the factors;
+    change : None where none is found; cells : None without several factors, with few rows in each,
+    or where they are the levels of one factor;
     sees_factors : False where a remark of the model says that their test sees little"""
 
     design: Design
@@ -66,7 +74,11 @@ class Components:
         """Where coefficients differ, and where they do not: "by state, not by year"."""
         beyond = [test for test in self.tests if test.p_value < _FOUND]
         beyond = beyond or [test for test in self.tests if test.p_exact < _FOUND]
-        alike = [test for test in self.tests if test.p_exact >= _FOUND and (test.along or self.sees_factors)]
+        alike = [
+            test
+            for test in self.tests
+            if test.p_exact >= _FOUND and (test.along or self.sees_factors)
+        ]
         words = " and ".join(map(_named, beyond)) or " or ".join(map(_named, self.tests))
         return f"{words}, not {' or '.join(map(_named, alike))}" if beyond and alike else words
 
@@ -76,28 +88,51 @@ class Components:
                 _p_values(*test[2:]) if test.p_exact >= 0.0 else "not tested, as the others tell it"
                 for test in self.tests
             )
-            each = "; ".join(f"{_named(test)} {p_values}" for test, p_values in zip(self.tests, told, strict=True))
+            each = "; ".join(
+                f"{_named(test)} {p_values}"
+                for test, p_values in zip(self.tests, told, strict=True)
+            )
             factors = [test for test in self.tests if not test.along]
             nested = ((printable(inner), printable(outer)) for inner, outer in self.design.nested)
-            without = "".join(f", but {outer} without {inner}, which is nested in it" for inner, outer in nested)
-            given = [f"each factor given the other{'s' * (len(factors) > 2)}{without}"] if len(factors) > 1 else []
-            given += [f"{_named(self.tests[-1])} given the rest"] if len(factors) < len(self.tests) else []
+            without = "".join(
+                f", but {outer} without {inner}, which is nested in it" for inner, outer in nested
+            )
+            given = (
+                [f"each factor given the other{'s' * (len(factors) > 2)}{without}"]
+                if len(factors) > 1
+                else []
+            )
+            given += (
+                [f"{_named(self.tests[-1])} given the rest"]
+                if len(factors) < len(self.tests)
+                else []
+            )
             yield "components", f"{each} ({'; '.join(given)})"
         if self.change is not None:
             p_value = f"p-value {format_small_p_value(self.change.p_value)} of it alone"
             yield "change", f"most in {self.change.told(outcome)} ({p_value})"
         if self.cells is not None:
-            beyond = self.cells.p_exact < _FOUND and all(test.p_exact >= _FOUND for test in self.tests)
+            beyond = self.cells.p_exact < _FOUND and all(
+                test.p_exact >= _FOUND for test in self.tests
+            )
             hidden = ": single cells differ, though no factor does" if beyond else ""
             names = " × ".join(printable(factor.name) for factor in self.design.factors)
             p_values = _p_values(self.cells.p_value, self.cells.p_exact)
-            yield "cells", f"random deviations of {self.cells.n_cells:,} cells of {names}: {p_values}{hidden}"
+            yield (
+                "cells",
+                f"random deviations of {self.cells.n_cells:,} cells of {names}: {p_values}{hidden}",
+            )
 
     @property
     def content(self) -> dict[str, Any]:
         """As `to_json` takes it."""
         tests = [test._asdict() for test in self.tests]
-        return {"compared": self.design.in_words, "tests": tests, "change": self.change, "cells": self.cells}
+        return {
+            "compared": self.design.in_words,
+            "tests": tests,
+            "change": self.change,
+            "cells": self.cells,
+        }
 
 
 def _named(test: ComponentTest) -> str:
@@ -124,12 +159,14 @@ def components_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Compon
 
 
 def change_of(curves: Curves, design: Design) -> Change:
-    """Of the coefficient with the smallest p-value, in that third of the rows where its curve is farthest from what it
-    is where nothing changes."""
-    j, thirds = int(np.argmin(curves.p_values)), np.array_split(np.arange(len(curves.values)), 3)
+    """Of the coefficient with the smallest p-value, in that third of the rows where its curve is
+    farthest from what it is where nothing changes."""
+    j = int(np.argmin(curves.p_values))
+    thirds = np.array_split(np.arange(len(curves.values)), 3)
     away = [float(np.mean(curves.estimates[third, j] - curves.common[j])) for third in thirds]
     place = int(np.argmax(np.abs(away)))
-    common, there = float(curves.common[j]), float(curves.common[j]) + away[place]
+    common = float(curves.common[j])
+    there = float(curves.common[j]) + away[place]
     if not curves.columns[j]:
         how = "higher" if away[place] > 0.0 else "lower"
     elif common * there < 0.0:
@@ -141,7 +178,8 @@ def change_of(curves: Curves, design: Design) -> Change:
 
 
 def _cells(model: StructuredDeviations, mask: Mask, tolerance: Tolerance) -> Cells | None:
-    design, data = model.design, model.data
+    design = model.design
+    data = model.data
     if len(design.factors) < 2 or (design.variable is not None and design.variable.ar):
         return None
     codes = np.column_stack([factor.codes for factor in design.factors])
@@ -153,5 +191,7 @@ def _cells(model: StructuredDeviations, mask: Mask, tolerance: Tolerance) -> Cel
     rows = replace(data.by_labels, environment_index=places.ravel(), environments=labels)
     cells = GaussianRandomDeviations(rows, model.n_jobs)
     exact = replace(tolerance, rho=0.0, tau=0.0)
-    p_values = (float(cells.invariance_test(mask[None], each).mean[0]) for each in (tolerance, exact))
+    p_values = (
+        float(cells.invariance_test(mask[None], each).mean[0]) for each in (tolerance, exact)
+    )
     return Cells(len(listed), *p_values)

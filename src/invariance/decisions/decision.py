@@ -1,4 +1,5 @@
-"""The decision of a fit: which features to use, whether they are invariant, and the role of each feature."""
+"""The decision of a fit: which features to use, whether they are invariant, and the role of each
+feature."""
 
 from __future__ import annotations
 
@@ -25,7 +26,16 @@ from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Estimates, Level
+from ..models.base import (
+    BASELINE,
+    DISPERSION,
+    INTERCEPT,
+    SLOPES,
+    VARIANCE,
+    BoundModel,
+    Estimates,
+    Level,
+)
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
@@ -44,8 +54,22 @@ from ..posterior.summary import (
     reading,
 )
 from .components import Components, components_of
-from .effects import ONE_VALUE, PENALISED, SEPARATION, Unit, effect_records, effect_section, units_of
-from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
+from .effects import (
+    ONE_VALUE,
+    PENALISED,
+    SEPARATION,
+    Unit,
+    effect_records,
+    effect_section,
+    units_of,
+)
+from .environments import (
+    ALARM,
+    WorstEnvironment,
+    compared_model,
+    environment_tests,
+    worst_environment,
+)
 from .heterogeneity import MetaAnalysis, heterogeneity
 from .levels import (
     FOUND,
@@ -76,7 +100,8 @@ NO_LEVEL = "none"
 _MOST_RESIDUALS = 1_000_000_000
 # Subsets × rows up to which all compatible subsets are counted.
 _MOST_COUNTED = 1 << 24
-_MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
+_MOST_SURVEYED = 8192
+_FEWEST_SURVEYED = 200
 # Other features whose breaking environment is looked for, those that predict most first.
 MOST_OTHERS = 20
 _AT_ONCE = 256
@@ -87,8 +112,10 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class CompatibleSubsets:
-    """masks (k, p) : those that are listed, the best predictor first; n : how many there are, at least
-    all_scored : whether every subset was tested, so that n is exact; accepted : the tolerance with the level that they
+    """masks (k, p) : those that are listed, the best predictor first; n : how many there are, at
+    least
+    all_scored : whether every subset was tested, so that n is exact; accepted : the tolerance with
+        the level that they
     reach; in_all (p,) : features that every known one holds, none where no subset is listed
     """
 
@@ -103,13 +130,19 @@ class CompatibleSubsets:
 
 
 def compatible_subsets(findings: Findings) -> CompatibleSubsets:
-    """As the predictive posterior lists them; exact engines too may stop before the worst predictors are tested."""
-    posterior, predictive = findings.posterior, findings.predictive
+    """As the predictive posterior lists them; exact engines too may stop before the worst
+    predictors are tested."""
+    posterior = findings.posterior
+    predictive = findings.predictive
     if predictive is None:
         none = np.zeros((0, findings.target.n_features), dtype=bool)
         exhaustive = isinstance(findings.engine, Enumeration)
-        return CompatibleSubsets(none, 0, exhaustive, findings.tolerance.weak, np.zeros(none.shape[1], dtype=bool))
-    masks, judge, probable = predictive.masks, predictive.judge, posterior.masks[:_FEWEST_SURVEYED]
+        return CompatibleSubsets(
+            none, 0, exhaustive, findings.tolerance.weak, np.zeros(none.shape[1], dtype=bool)
+        )
+    masks = predictive.masks
+    judge = predictive.judge
+    probable = posterior.masks[:_FEWEST_SURVEYED]
     assert judge is not None
     n = int(predictive.diagnostics.get("subsets_compatible", len(masks)))
     all_scored = predictive.diagnostics.get("compatible_counted", False) or n == posterior.n_subsets
@@ -117,12 +150,14 @@ def compatible_subsets(findings: Findings) -> CompatibleSubsets:
     if not all_scored and posterior.n_subsets * judge.model.n_rows <= _MOST_COUNTED:
         every = all_subsets(findings.target)
         known = every[judge.compatible(every)]
-        n, all_scored = len(known), True
+        n = len(known)
+        all_scored = True
     return CompatibleSubsets(masks, n, all_scored, judge.tolerance, np.asarray(known.all(axis=0)))
 
 
 class Survey(NamedTuple):
-    """masks (k, p); p_invariant, r2, difference (k,), NaN where not known; complete: whether these are all subsets"""
+    """masks (k, p); p_invariant, r2, difference (k,), NaN where not known; complete: whether these
+    are all subsets"""
 
     masks: Mask
     p_invariant: Floats
@@ -132,22 +167,28 @@ class Survey(NamedTuple):
 
 
 def survey(findings: Findings, chosen: Mask) -> Survey:
-    """Of the chosen subset (p,) and those that the posteriors list: all subsets while these are few."""
-    model, posterior, predictive = findings.judge.model, findings.posterior, findings.predictive
+    """Of the chosen subset (p,) and those that the posteriors list: all subsets while these are
+    few."""
+    model = findings.judge.model
+    posterior = findings.posterior
+    predictive = findings.predictive
     most = max(_FEWEST_SURVEYED, min(_MOST_SURVEYED, _MOST_RESIDUALS // model.n_rows)) // 2
     listed = (posterior,) if predictive is None else (posterior, predictive)
     masks = np.vstack([chosen[None], *(each.masks[:most] for each in listed)])
     masks = masks[np.sort(distinct(masks)[0])]
     p_values = model.invariance_test(masks, findings.tolerance).joint
     differences = model.difference(masks, ends=False).estimate
-    return Survey(masks, p_values, model.r2_many(masks), differences, len(masks) >= posterior.n_subsets)
+    return Survey(
+        masks, p_values, model.r2_many(masks), differences, len(masks) >= posterior.n_subsets
+    )
 
 
 # ---------------------------------------------------------------- roles of features
 
 
 class Role(StrEnum):
-    """Of selected features: required, kept, chosen, fallback, forced; of others: the rest; of both: constant_within."""
+    """Of selected features: required, kept, chosen, fallback, forced; of others: the rest; of both:
+    constant_within."""
 
     required = "required"  # no compatible subset lacks it
     kept = "kept for prediction"
@@ -155,26 +196,34 @@ class Role(StrEnum):
     fallback = "chosen by the fallback"  # of the rule, since no subset is compatible
     forced = "forced in"  # by the prior
     breaks = "breaks invariance"  # together with the subset
-    may_break = "may break invariance"  # by unequal variances alone, which unknown tails could explain
+    may_break = (
+        "may break invariance"  # by unequal variances alone, which unknown tails could explain
+    )
     adds_nothing = "adds nothing"  # worth its price
     predicts_more = "would predict more"  # and stay compatible, but the rule left it out
     left_out = "left out"  # of a subset that is not compatible itself
     too_small = "improvement too small"  # for the fallback: not worth the price
-    raises_error = "raises the expected error"  # worth the price, but not by the fallback's criterion
-    constant_within = "constant within environments"  # all of them: its effect cannot be compared between them
+    raises_error = (
+        "raises the expected error"  # worth the price, but not by the fallback's criterion
+    )
+    constant_within = (
+        "constant within environments"  # all of them: its effect cannot be compared between them
+    )
     not_allowed = "not allowed"  # by the prior
     not_judged = "not judged"  # the rows cannot decide
 
 
 @dataclass(frozen=True)
 class FeatureRole:
-    """r2_change : of R² when this feature alone is left out of the subset, or added to it; p_invariant : of the subset
-    then; gain : of −2 log-likelihood by the feature, p_gain : its p-value, price : what that gain is to exceed;
-    never_challenged : whether no environment shifted it given the others, None outside the subset or where not
-    tested; broken : where it breaks invariance, if it does; error_change : relative change of the expected error in a
-    new environment when this feature alone is left out or added, NaN unless the rule fell back, when the gain is that
-    of least squares with a baseline in each environment; constant_within : whether it is constant within every
-    environment"""
+    """r2_change : of R² when this feature alone is left out of the subset, or added to it;
+    p_invariant : of the subset then; gain : of −2 log-likelihood by the feature, p_gain : its
+    p-value, price : what that gain is to exceed;
+    never_challenged : whether no environment shifted it given the others, None outside the subset
+        or where not
+    tested; broken : where it breaks invariance, if it does; error_change : relative change of the
+    expected error in a new environment when this feature alone is left out or added, NaN unless the
+    rule fell back, when the gain is that of least squares with a baseline in each environment;
+    constant_within : whether it is constant within every environment"""
 
     name: str
     selected: bool
@@ -194,12 +243,14 @@ class FeatureRole:
         """As `to_json` takes it, labels as text."""
         if self.broken is None or self.broken.environment is None:
             return vars(self)
-        return vars(self) | {"broken": replace(self.broken, environment=str(self.broken.environment))}
+        return vars(self) | {
+            "broken": replace(self.broken, environment=str(self.broken.environment))
+        }
 
 
 class _Figures(NamedTuple):
-    """Of S subsets, (S,) each. p_mean: without the test of variances; gain: of the pooled fit over the empty one, in
-    nats; weight: log p(z) − cost(z)/2."""
+    """Of S subsets, (S,) each. p_mean: without the test of variances; gain: of the pooled fit over
+    the empty one, in nats; weight: log p(z) − cost(z)/2."""
 
     p_invariant: Floats
     p_mean: Floats
@@ -211,8 +262,10 @@ class _Figures(NamedTuple):
 
 
 def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Figures:
-    model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
-    test, gain = model.invariance_test(masks, accepted), model.untilted.gain_many(masks)
+    model = findings.target.model
+    log_prior = findings.target.prior.log_prob(masks)
+    test = model.invariance_test(masks, accepted)
+    gain = model.untilted.gain_many(masks)
     weight = findings.score.weigh(gain, masks @ model.free_columns) + log_prior
     figures = model.r2_many(masks), gain, weight, log_prior, model.log_ratio_many(masks)
     return _Figures(test.joint, test.mean, *figures)
@@ -226,20 +279,25 @@ class _FallbackFigures(NamedTuple):
 
     @classmethod
     def of(cls, model: BoundModel, chosen: Mask) -> _FallbackFigures:
-        p, gains, risks = len(chosen), list[Floats](), list[Floats]()
+        p = len(chosen)
+        gains = list[Floats]()
+        risks = list[Floats]()
         for start in range(0, p, _AT_ONCE):
             features = np.arange(start, min(start + _AT_ONCE, p))
             units = np.arange(p) == features[:, None]
-            gains.append(model.separate_gains_many(chosen | units)[np.arange(len(features)), features])
+            gains.append(
+                model.separate_gains_many(chosen | units)[np.arange(len(features)), features]
+            )
             risks.append(model.random_effects_risk_many(chosen ^ units))
-        risk, own = np.concatenate(risks), model.random_effects_risk_many(chosen)[0]
+        risk = np.concatenate(risks)
+        own = model.random_effects_risk_many(chosen)[0]
         known = np.isfinite(risk) & np.isfinite(own)
         ratio = np.divide(risk, own, out=np.full(p, np.nan), where=known)
         return cls(np.concatenate(gains), np.sqrt(ratio) - 1.0)
 
     def role_outside(self, j: int, price: float) -> Role:
-        """Of a feature that was not selected; what is worth its price and lowers the error was left out since beside it
-        a selected one is not worth its price"""
+        """Of a feature that was not selected; what is worth its price and lowers the error was left
+        out since beside it a selected one is not worth its price"""
         if self.gain[j] < price:
             return Role.too_small
         if np.isnan(self.error_change[j]):
@@ -250,9 +308,13 @@ class _FallbackFigures(NamedTuple):
 def feature_roles(
     findings: Findings, chosen: Mask, compatible: CompatibleSubsets, fell_back: bool = False
 ) -> tuple[FeatureRole, ...]:
-    """Of all features: those of the chosen subset (p,) in their order, then the others, by how much they predict.
+    """Of all features: those of the chosen subset (p,) in their order, then the others, by how much
+    they predict.
     fell_back : whether the rule chose what risks least, since no subset is compatible"""
-    model, prior, accepted, p = findings.target.model, findings.target.prior, compatible.accepted, len(chosen)
+    model = findings.target.model
+    prior = findings.target.prior
+    accepted = compatible.accepted
+    p = len(chosen)
     own = _subset_figures(findings, chosen[None], accepted)
     # In parts, each of which concerns few features: models may compute what these need on demand.
     flips = [chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
@@ -264,14 +326,19 @@ def feature_roles(
         gain = 2.0 * np.abs(np.where(np.isfinite(flipped.gain), flipped.gain, np.nan) - own.gain)
     fallback_figures = _FallbackFigures.of(model, chosen) if fell_back else None
     gain = gain if fallback_figures is None else fallback_figures.gain
-    p_gain, price = chdtrc(model.free_columns, gain), findings.score.price * model.free_columns
-    holds, breaks = bool(own.p_invariant[0] >= accepted.level), flipped.p_invariant < accepted.level
-    scored, in_all, constant = flipped.log_ratio > -np.inf, compatible.in_all, model.constant_within
+    p_gain = chdtrc(model.free_columns, gain)
+    price = findings.score.price * model.free_columns
+    holds = bool(own.p_invariant[0] >= accepted.level)
+    breaks = flipped.p_invariant < accepted.level
+    scored = flipped.log_ratio > -np.inf
+    in_all = compatible.in_all
+    constant = model.constant_within
     outside = np.flatnonzero(~chosen)
     outside = outside[np.argsort(-np.nan_to_num(r2_change[outside], nan=-np.inf), kind="stable")]
     roles = []
     for rank, j in enumerate((*np.flatnonzero(chosen), *outside), -int(chosen.sum())):
-        challenged, broken = None, None
+        challenged = None
+        broken = None
         if chosen[j]:
             role = Role.kept if holds else Role.fallback if fell_back else Role.chosen
             if prior.forced_in[j]:
@@ -289,14 +356,18 @@ def feature_roles(
         elif not holds:
             role = Role.left_out
         elif breaks[j]:
-            role, enlarged = Role.breaks, chosen | (np.arange(p) == j)
+            role = Role.breaks
+            enlarged = chosen | (np.arange(p) == j)
             unseen = _tails_unseen(model, enlarged)
-            # What would be left of the evidence if tails explained all of the variances' differences.
+            # What would be left of the evidence if tails explained all of the variances'
+            # differences.
             if unseen and joint_p_value(flipped.p_mean[j], np.ones(())) >= accepted.level:
                 role = Role.may_break
             elif rank < MOST_OTHERS and compared_model(model) is not None:
                 broken = worst_environment(environment_tests(model, enlarged).each())
-                broken = None if unseen and broken is not None and broken.part == VARIANCE else broken
+                broken = (
+                    None if unseen and broken is not None and broken.part == VARIANCE else broken
+                )
         elif flipped.log_prior[j] == -np.inf:
             role = Role.not_allowed
         else:
@@ -304,22 +375,40 @@ def feature_roles(
         p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
         name = findings.posterior.feature_names[j]
         added = float(gain[j]), float(p_gain[j]), float(price[j])
-        error_change = np.nan if fallback_figures is None else float(fallback_figures.error_change[j])
-        figures = float(r2_change[j]), p_value, *added, challenged, broken, error_change, bool(constant[j])
+        error_change = (
+            np.nan if fallback_figures is None else float(fallback_figures.error_change[j])
+        )
+        figures = (
+            float(r2_change[j]),
+            p_value,
+            *added,
+            challenged,
+            broken,
+            error_change,
+            bool(constant[j]),
+        )
         roles.append(FeatureRole(name, bool(chosen[j]), role, *figures))
     return tuple(roles)
 
 
 def _tails_unseen(model: BoundModel, mask: Mask) -> bool:
-    """Whether residuals of the subset (p,) count as normal because fourth moments were read of other columns only."""
-    if VARIANCE not in model.compares or not isinstance(model, GaussianModel) or model.fourths is None:
+    """Whether residuals of the subset (p,) count as normal because fourth moments were read of
+    other columns only."""
+    if (
+        VARIANCE not in model.compares
+        or not isinstance(model, GaussianModel)
+        or model.fourths is None
+    ):
         return False
     return model.fourths.places(model.features.chosen(mask).columns) is None
 
 
-def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
-    """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
-    the outcome, those others are compatible with invariance. None where that cannot be tested."""
+def never_challenged(
+    model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance
+) -> bool | None:
+    """Whether no environment shifts a feature of the subset (p,) given the others in it: with each
+    of its columns as the outcome, those others are compatible with invariance. None where that
+    cannot be tested."""
     linear = model.by_least_squares
     if linear is None or linear.moments.n_environments < 2:
         return None
@@ -340,14 +429,19 @@ def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tol
 
 def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
     """The column as the outcome of the columns `rest` and, last, of the old outcome."""
-    names, outcome, data = model.features.columns, model.moments.outcome_name, model.data
+    names = model.features.columns
+    outcome = model.moments.outcome_name
+    data = model.data
     kept = tuple(name for name, flag in zip(names, rest, strict=True) if flag)
     if data is None:
         moments = model.moments.of_columns((*kept, names[column], outcome))
         return replace(moments, groups={}, encoding=None).with_outcome(names[column])
-    X, labels = np.column_stack([data.X[:, rest], data.y]), data.environments
+    X = np.column_stack([data.X[:, rest], data.y])
+    labels = data.environments
     named = (*kept, outcome), labels, names[column]
-    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, *named, design=data.design)
+    return MultiEnvironmentData(
+        X, data.X[:, column], data.environment_index, *named, design=data.design
+    )
 
 
 # ---------------------------------------------------------------- the decision
@@ -356,14 +450,16 @@ _MOST_SELECTED = 100
 # The note on a coefficient in a model that gives no intervals.
 NO_INTERVAL = "no interval"
 UNCHALLENGED = (
-    "Never challenged: no environment shifts this feature, given the others selected. The data could not have shown "
+    "Never challenged: no environment shifts this feature, given the others selected. The data "
+    "could not have shown "
     "it to be a decoy."
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
-    """The subset (p,) that a rule chose; predictions : by it or by all features, where these were asked for"""
+    """The subset (p,) that a rule chose; predictions : by it or by all features, where these were
+    asked for"""
 
     findings: Findings
     mask: Mask
@@ -396,13 +492,14 @@ class Decision(Rendered):
 
     @property
     def accepted(self) -> Tolerance:
-        """With the level that subsets had to reach: the weak one where none reaches the usual one."""
+        """With the level that subsets had to reach: the weak one where none reaches the usual
+        one."""
         return self.compatible.accepted
 
     @property
     def invariant(self) -> bool:
-        """Whether effects, baseline and noise of the chosen subset are the same, up to the tolerance, or no difference
-        was found."""
+        """Whether effects, baseline and noise of the chosen subset are the same, up to the
+        tolerance, or no difference was found."""
         return self.level == Level.full and self.verdict.grade in (Grade.alike, Grade.no_difference)
 
     @cached_property
@@ -425,7 +522,8 @@ class Decision(Rendered):
 
     @property
     def level(self) -> str:
-        """The level of invariance at which the chosen subset is compatible, "none" if it is at none."""
+        """The level of invariance at which the chosen subset is compatible, "none" if it is at
+        none."""
         if self.findings.posterior.n_environments < 2 or not self.is_compatible:
             return NO_LEVEL
         return str(self.findings.level)
@@ -434,7 +532,11 @@ class Decision(Rendered):
     def heterogeneity(self) -> Heterogeneity:
         """Whether the effects of the chosen features are the same, whatever the baselines."""
         found = heterogeneity_of(self.findings.judge.model, self.mask, self.accepted)
-        if found.grade is Grade.no_difference and self.worst is not None and self.worst.part == SLOPES:
+        if (
+            found.grade is Grade.no_difference
+            and self.worst is not None
+            and self.worst.part == SLOPES
+        ):
             found = replace(found, same=False, grade=Grade.differ)  # in that environment
         between = self.between_environments
         if between is None or not self.selected:
@@ -447,7 +549,8 @@ class Decision(Rendered):
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
-        """Whether baselines are the same, given those effects; None if environments are not one label."""
+        """Whether baselines are the same, given those effects; None if environments are not one
+        label."""
         outcome_name = self.findings.posterior.outcome_name
         kind = None if self.predictions is None else self.predictions.outcome.kind
         return baseline_of(self.findings.judge.model, self.mask, outcome_name, kind)
@@ -475,13 +578,14 @@ class Decision(Rendered):
 
     @property
     def fell_back(self) -> bool:
-        """Whether the rule chose what risks least in a new environment, since no subset is compatible."""
+        """Whether the rule chose what risks least in a new environment, since no subset is
+        compatible."""
         return falls_back(self.rule, self.findings)
 
     @property
     def absorbed_baselines(self) -> int:
-        """Return how many of the E − 1 differences between baselines selected features absorb that are constant within
-        every environment: these differences are not tested."""
+        """Return how many of the E − 1 differences between baselines selected features absorb that
+        are constant within every environment: these differences are not tested."""
         return absorbed_baselines(self.findings.target.model, self.mask)
 
     @cached_property
@@ -499,19 +603,25 @@ class Decision(Rendered):
 
     @property
     def posterior(self) -> Posterior:
-        """By which the rule selects: the predictive one or, where no subset is compatible or the rule asks for it, the
-        paper's."""
-        predictive = self.findings.predictive if getattr(self.rule, "by_prediction", False) else None
+        """By which the rule selects: the predictive one or, where no subset is compatible or the
+        rule asks for it, the paper's."""
+        predictive = (
+            self.findings.predictive if getattr(self.rule, "by_prediction", False) else None
+        )
         return self.findings.posterior if predictive is None else predictive
 
     @property
     def selects_by_posterior(self) -> bool:
-        """Whether the rule selected by the posterior: one that asks for compatible subsets cannot if there are none."""
-        return not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None
+        """Whether the rule selected by the posterior: one that asks for compatible subsets cannot
+        if there are none."""
+        return (
+            not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None
+        )
 
     @cached_property
     def components(self) -> Components | None:
-        """By which factor, or which coefficient along the variable; None where environments are one label."""
+        """By which factor, or which coefficient along the variable; None where environments are one
+        label."""
         return components_of(self.findings.judge.model, self.mask, self.findings.tolerance)
 
     @cached_property
@@ -521,23 +631,30 @@ class Decision(Rendered):
 
     @cached_property
     def curves(self) -> Curves | None:
-        """Level and coefficients along the variable; None where environments are not compared along one."""
+        """Level and coefficients along the variable; None where environments are not compared along
+        one."""
         model = self.findings.judge.model
-        if not isinstance(model, StructuredDeviations) or self.components is None or model.design.variable is None:
+        if (
+            not isinstance(model, StructuredDeviations)
+            or self.components is None
+            or model.design.variable is None
+        ):
             return None
         return model.curves(self.mask)
 
     @cached_property
     def worst(self) -> WorstEnvironment | None:
-        """The environment that deviates most from all others given the chosen subset, where that is significant: its
-        p-value is below 0.05/E. None where environments are no single label."""
+        """The environment that deviates most from all others given the chosen subset, where that is
+        significant: its p-value is below 0.05/E. None where environments are no single label."""
         return self._worst_by(self.findings.target.model)
 
     @cached_property
     def worst_at_all(self) -> WorstEnvironment | None:
         """The same at the full level: it may deviate in its baseline or its noise, too."""
         model = self.findings.target.model
-        return self.worst if model.level is Level.full else self._worst_by(model.at_level(Level.full))
+        return (
+            self.worst if model.level is Level.full else self._worst_by(model.at_level(Level.full))
+        )
 
     def _worst_by(self, model: BoundModel) -> WorstEnvironment | None:
         n = self.findings.posterior.n_environments
@@ -553,9 +670,11 @@ class Decision(Rendered):
 
     @cached_property
     def effective_tolerance(self) -> float:
-        """Share of themselves by which the coefficients of the chosen subset may differ: rho, or less where the signal
-        is so strong that such differences would explain more of the residual variance than is tolerated."""
-        model, rho = self.findings.judge.model, self.findings.tolerance.rho
+        """Share of themselves by which the coefficients of the chosen subset may differ: rho, or
+        less where the signal is so strong that such differences would explain more of the residual
+        variance than is tolerated."""
+        model = self.findings.judge.model
+        rho = self.findings.tolerance.rho
         signal = model.signal_of(model.gain_many(self.mask[None]))
         allowed = self.findings.tolerance.noncentrality(signal, model.n_informative)
         return float(np.sqrt(allowed[0] / signal[0])) if signal[0] > 0.0 else rho
@@ -567,27 +686,33 @@ class Decision(Rendered):
 
     @cached_property
     def without_worst(self) -> tuple[float, float] | None:
-        """p-values of approximate and of exact invariance of the chosen subset without the environment that deviates
-        most; None where there is no such environment, or too few rows are left."""
+        """p-values of approximate and of exact invariance of the chosen subset without the
+        environment that deviates most; None where there is no such environment, or too few rows are
+        left."""
         if self.worst is None or self.worst.environment is None:
             return None
         try:
             others = self.findings.judge.model.without(self.worst.environment)
         except DataError:
             return None
-        left = np.isin(np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object))
-        evidence = Judge(others, self.findings.tolerance).evidence(left[None], elsewhere=False).one()
+        left = np.isin(
+            np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object)
+        )
+        evidence = (
+            Judge(others, self.findings.tolerance).evidence(left[None], elsewhere=False).one()
+        )
         return evidence.p_invariant, evidence.p_exact
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether the chosen features predict alike everywhere, in a grade and in a few sentences."""
+        """Whether the chosen features predict alike everywhere, in a grade and in a few
+        sentences."""
         return verdict_on(self)
 
     @property
     def causes(self) -> str:
-        """Why the exact test may reject the mode of the paper's posterior: it may compare baselines, and the selection
-        not."""
+        """Why the exact test may reject the mode of the paper's posterior: it may compare
+        baselines, and the selection not."""
         judge = self.findings.posterior.judge
         stricter = judge is not None and judge.model.level is not self.findings.level
         return COMPARES_BASELINES if stricter else CAUSES
@@ -602,17 +727,27 @@ class Decision(Rendered):
         """As far as it was asked for, or is found in seconds."""
         if "by_tolerance" in vars(self) or not self._asks_for_compatible:
             return self.by_tolerance
-        return self.by_tolerance if self.findings.cheap_again and not out_of_time("other tolerances") else None
+        return (
+            self.by_tolerance
+            if self.findings.cheap_again and not out_of_time("other tolerances")
+            else None
+        )
 
     @cached_property
     def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
-        """What the rule would select at other tolerances of differences between coefficients, and at that of the fit;
-        None where no subset is compatible. Empty where the rule does not ask what is compatible."""
+        """What the rule would select at other tolerances of differences between coefficients, and
+        at that of the fit; None where no subset is compatible. Empty where the rule does not ask
+        what is compatible."""
         if not self._asks_for_compatible:
             return {}
-        own, found = self.findings.tolerance.rho, {}
+        own = self.findings.tolerance.rho
+        found = {}
         for rho in sorted({*_OTHER_TOLERANCES, own}):
-            findings = self.findings if rho == own else self.findings.at(replace(self.findings.tolerance, rho=rho))
+            findings = (
+                self.findings
+                if rho == own
+                else self.findings.at(replace(self.findings.tolerance, rho=rho))
+            )
             chosen = None if findings.predictive is None else self.rule.select(findings)
             found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
         return found
@@ -624,10 +759,19 @@ class Decision(Rendered):
 
     @cached_property
     def luck(self) -> Luck:
-        """Whether luck among many subsets would do as well: simulated when it is first asked for, in about a second for
-        ten features. SettingError where that is not possible."""
-        unchallenged = [feature.name for feature in self.features if feature.selected and feature.never_challenged]
-        return luck(self.findings, self.mask, self.rule, as_mask(unchallenged, self.findings.posterior.feature_names))
+        """Whether luck among many subsets would do as well: simulated when it is first asked for,
+        in about a second for ten features. SettingError where that is not possible."""
+        unchallenged = [
+            feature.name
+            for feature in self.features
+            if feature.selected and feature.never_challenged
+        ]
+        return luck(
+            self.findings,
+            self.mask,
+            self.rule,
+            as_mask(unchallenged, self.findings.posterior.feature_names),
+        )
 
     @property
     def known_luck(self) -> Luck | None:
@@ -640,31 +784,35 @@ class Decision(Rendered):
 
     @property
     def prediction(self) -> Choice | None:
-        """Whether all features predict, or the selected ones, and why; None where nothing predicts."""
+        """Whether all features predict, or the selected ones, and why; None where nothing
+        predicts."""
         return None if self.predictions is None else self.predictions.choice
 
     @property
     def price(self) -> Price | None:
-        """What invariance costs, in environments left out: found when it is first asked for, by repeating the selection
-        without each; None where nothing predicts."""
+        """What invariance costs, in environments left out: found when it is first asked for, by
+        repeating the selection without each; None where nothing predicts."""
         return None if self.predictions is None else self.predictions.price
 
     def explain_price(self, repeat: bool = False) -> str:
-        """In words; or why it cannot be told. A selection that takes long is repeated for it only if `repeat`."""
+        """In words; or why it cannot be told. A selection that takes long is repeated for it only
+        if `repeat`."""
         if self.predictions is None:
             return ""
         if repeat or self.findings.cheap_without_each or self.predictions.repeated:
             return _or_why_not(lambda: self.price)
         n = self.findings.posterior.n_environments
         return (
-            f"What invariance costs was not estimated, because that repeats the selection without each of {n} "
+            "What invariance costs was not estimated, because that repeats the selection without "
+            f"each of {n} "
             "environments. In Python decision_.price estimates it, on the command line --save."
         )
 
     @property
     def n_tried(self) -> int:
         """Subsets that were tested for invariance."""
-        predictive, n = self.findings.predictive, self.findings.posterior.n_subsets
+        predictive = self.findings.predictive
+        n = self.findings.posterior.n_subsets
         if predictive is None:
             return n if self.compatible.all_scored else len(self.survey.masks)
         return int(predictive.diagnostics.get("subsets_tested", n))
@@ -680,9 +828,13 @@ class Decision(Rendered):
         effects = effect_section(self)
         if effects is not None:
             yield effects
-        for title, selected, most in (("Selected", True, _MOST_SELECTED), ("Other", False, MOST_OTHERS)):
+        for title, selected, most in (
+            ("Selected", True, _MOST_SELECTED),
+            ("Other", False, MOST_OTHERS),
+        ):
             features = [feature for feature in self.features if feature.selected is selected]
-            shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
+            shown = features[:most]
+            rest = Counter(feature.role.value for feature in features[most:])
             notes = [UNCHALLENGED] if any(feature.never_challenged for feature in shown) else []
             if rest:
                 roles = ", ".join(f"{role} ({n:,})" for role, n in rest.most_common())
@@ -690,7 +842,8 @@ class Decision(Rendered):
             if features:
                 facts = tuple((feature.name, role_in_words(feature)) for feature in shown)
                 yield Section(f"{title} features", facts=facts, notes=tuple(notes))
-        title, tried = "Selected, by how much coefficients may differ", self.known_by_tolerance
+        title = "Selected, by how much coefficients may differ"
+        tried = self.known_by_tolerance
         if tried is None and self._asks_for_compatible:
             yield Section(title, sentences=(_NOT_TRIED,))
         elif tried is not None and len(set(tried.values())) > 1:
@@ -701,14 +854,20 @@ class Decision(Rendered):
 
     @cached_property
     def estimates(self) -> Estimates:
-        """Coefficients of the chosen subset and their standard errors, which every table and picture shows."""
+        """Coefficients of the chosen subset and their standard errors, which every table and
+        picture shows."""
         return self.findings.judge.model.estimates(self.mask)
 
     @cached_property
     def between_environments(self) -> MetaAnalysis | None:
-        """How each coefficient of the chosen subset differs between environments; None if these are not one label."""
+        """How each coefficient of the chosen subset differs between environments; None if these are
+        not one label."""
         own = self.findings.judge.model.own_estimates(self.mask, self.estimates)
-        return None if own is None else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
+        return (
+            None
+            if own is None
+            else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
+        )
 
     @cached_property
     def units(self) -> dict[str, Unit]:
@@ -717,11 +876,12 @@ class Decision(Rendered):
         return units_of(self.predictions.selection.data)
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
-        """Return coefficients of the chosen subset with intervals, in each environment and in the pool of all.
+        """Return coefficients of the chosen subset with intervals, in each environment and in the
+        pool of all.
 
-        By maximum likelihood, also if the model keeps its fits finite by pseudo-data, which shrink `coef_`. If features
-        separate the outcome of an environment, or it has no events, that is infinite: the estimate with pseudo-data
-        then stands there, marked.
+        By maximum likelihood, also if the model keeps its fits finite by pseudo-data, which shrink
+        `coef_`. If features separate the outcome of an environment, or it has no events, that is
+        infinite: the estimate with pseudo-data then stands there, marked.
 
         Parameters
         ----------
@@ -731,15 +891,19 @@ class Decision(Rendered):
         Returns
         -------
         DataFrame
-            One row for each column and environment, the pool ("pooled") first: column, environment, estimate, lower,
-            upper, infinite (whether maximum likelihood has no finite value), note. NaN where a column is constant or a
-            combination of others, which the note says.
+            One row for each column and environment, the pool ("pooled") first: column, environment,
+            estimate, lower, upper, infinite (whether maximum likelihood has no finite value), note.
+            NaN where a column is constant or a combination of others, which the note says.
         """
         import pandas as pd
 
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
-            raise SettingError(f"coverage={coverage!r} is not possible: use a number between 0 and 1, such as 0.95.")
-        labels, found = self.findings.posterior.environments, self.estimates
+            raise SettingError(
+                f"coverage={coverage!r} is not possible: use a number between 0 and 1, such as "
+                "0.95."
+            )
+        labels = self.findings.posterior.environments
+        found = self.estimates
         pooled = free_name("pooled", [label for label in labels if isinstance(label, str)])
         values, errors, freedom, infinite, one_value = (np.roll(part, 1, axis=0) for part in found)
         freedom = freedom[:, None]
@@ -749,13 +913,17 @@ class Decision(Rendered):
             unknown = np.where(freedom > 0.0, "not identified", "too few rows")
             notes = np.where(np.isnan(errors) & (notes == ""), unknown, notes)
             values = np.where(np.isnan(errors), np.nan, values)
-        why = np.where(one_value, ONE_VALUE, SEPARATION)[:, None] + np.where(np.isnan(values), "", PENALISED)
+        why = np.where(one_value, ONE_VALUE, SEPARATION)[:, None] + np.where(
+            np.isnan(values), "", PENALISED
+        )
         notes = np.where(infinite, why, notes)
         margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan)) * errors
         return pd.DataFrame(
             {
                 "column": [name for _ in values for name in self.columns],
-                "environment": pd.Series([label for label in (pooled, *labels) for _ in self.columns], dtype=object),
+                "environment": pd.Series(
+                    [label for label in (pooled, *labels) for _ in self.columns], dtype=object
+                ),
                 "estimate": values.ravel(),
                 "lower": (values - margins).ravel(),
                 "upper": (values + margins).ravel(),
@@ -765,11 +933,12 @@ class Decision(Rendered):
         )
 
     def effects(self, coverage: float = 0.95, by_environment: bool = False) -> pd.DataFrame:
-        """Return the effect of each column per readable unit, with how it differs between environments.
+        """Return the effect of each column per readable unit, with how it differs between
+        environments.
 
-        Effects are differences of the outcome or ratios of odds, rates, hazards or means: coefficients of
-        `coefficients` times `size` and, of ratios, their exponential. With a link of a family's own they are neither,
-        and are refused.
+        Effects are differences of the outcome or ratios of odds, rates, hazards or means:
+        coefficients of `coefficients` times `size` and, of ratios, their exponential. With a link
+        of a family's own they are neither, and are refused.
 
         Parameters
         ----------
@@ -781,26 +950,28 @@ class Decision(Rendered):
         Returns
         -------
         DataFrame
-            One row for each column of the selected features, and environment. Columns of curves have no unit and are
-            not in it.
+            One row for each column of the selected features, and environment. Columns of curves
+            have no unit and are not in it.
 
             - feature, column, unit, size : what changes, and by how much
             - environment : "pooled", of the fit to all rows, or a label
             - estimate, lower, upper : the effect, with its interval. Ratios are on the ratio scale
             - standard_error : of a difference, or of the logarithm of a ratio
-            - tau : standard deviation of the effect between environments, of logarithms if it is a ratio, by
-              restricted maximum likelihood from the environments' own estimates
-            - i2 : share of the variance of these estimates that is not due to sampling, as metafor has it
-            - p_interaction : p-value of the same effect in all environments: of Cochran's Q, by Welch's law, which
-              allows for few rows
+            - tau : standard deviation of the effect between environments, of logarithms if it is a
+              ratio, by restricted maximum likelihood from the environments' own estimates
+            - i2 : share of the variance of these estimates that is not due to sampling, as metafor
+              has it
+            - p_interaction : p-value of the same effect in all environments: of Cochran's Q, by
+              Welch's law, which allows for few rows
             - prediction_lower, prediction_upper : interval for the effect in a new environment,
               μ ± t(E − 2)·√(τ² + se²) around their random-effects mean, from four environments on
-            - infinite : whether maximum likelihood has no finite value: features separate the outcome, or there are no
-              events. The estimate is then that with pseudo-data. Such environments do not count in tau, i2,
-              p_interaction and the interval for a new one
+            - infinite : whether maximum likelihood has no finite value: features separate the
+              outcome, or there are no events. The estimate is then that with pseudo-data. Such
+              environments do not count in tau, i2, p_interaction and the interval for a new one
             - note : why there is no estimate, or what is special about it
 
-            tau to prediction_upper are NaN in rows of environments, and where these are not one label.
+            tau to prediction_upper are NaN in rows of environments, and where these are not one
+            label.
 
         References
         ----------
@@ -810,21 +981,27 @@ class Decision(Rendered):
 
         return effects(self, coverage, by_environment)
 
-    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, or
-        {name: axes} where there are several. kind: "inclusion", "effects", "left_out", "calibration", "subsets",
-        "coefficients", "environments", "frontier", "along" a variable or, of engine="vi", "trace"."""
+    def plot(
+        self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
+    ) -> Any:
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the
+        axes, or {name: axes} where there are several. kind: "inclusion", "effects", "left_out",
+        "calibration", "subsets", "coefficients", "environments", "frontier", "along" a variable or,
+        of engine="vi", "trace"."""
         from .plots import plot
 
         return plot(self, kind, ax, top)
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON can hold; numbers that are not known are None."""
-        posterior, compatible = self.findings.posterior, self.compatible
-        coefficients, probability = self.coefficients(), posterior.mode_probability
+        posterior = self.findings.posterior
+        compatible = self.compatible
+        coefficients = self.coefficients()
+        probability = posterior.mode_probability
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
         tried = self.known_by_tolerance
-        level, known = compatible.accepted.level, None if self.predictions is None else self.predictions.known_price
+        level = compatible.accepted.level
+        known = None if self.predictions is None else self.predictions.known_price
         content = {
             "verdict": self.verdict,
             "level": self.level,
@@ -835,17 +1012,29 @@ class Decision(Rendered):
             "rule": self.rule_says,
             "tolerance": self.findings.tolerance,
             "effective_tolerance": self.effective_tolerance,
-            "by_tolerance": None if tried is None else {f"{rho:g}": names for rho, names in tried.items()},
+            "by_tolerance": None
+            if tried is None
+            else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
             "luck": self.known_luck,
             "price_of_a_column": self.findings.score.price,
-            "predicts_with": None if self.predictions is None else self.predictions.resolved(self.predictions.asked),
+            "predicts_with": None
+            if self.predictions is None
+            else self.predictions.resolved(self.predictions.asked),
             "prediction": None if self.prediction is None else self.prediction.content,
             "price": None if known is None else known.content,
             "absorbed_baselines": self.absorbed_baselines,
             "evidence": self.evidence,
-            "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
-            "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},
+            "compatible": {
+                "subsets": compatible.n,
+                "all_scored": compatible.all_scored,
+                "level": level,
+            },
+            "most_probable": {
+                "subset": posterior.mode,
+                "probability": probability,
+                "evidence": self.mode_evidence,
+            },
             "autocorrelation": self.autocorrelation,
             "components": None if self.components is None else self.components.content,
             "along": None if self.curves is None else self.curves._asdict(),
@@ -860,7 +1049,8 @@ class Decision(Rendered):
 
 @dataclass(frozen=True, repr=False)
 class FitSummary(Rendered):
-    """The decision, then the posterior by which it was made; worded : how a sentence with remedies is written."""
+    """The decision, then the posterior by which it was made; worded : how a sentence with remedies
+    is written."""
 
     decision: Decision
     posterior: Summary
@@ -875,7 +1065,9 @@ class FitSummary(Rendered):
         yield from self.decision.found()
         posterior, *more = self.posterior.sections
         if self.decision.findings.posterior.n_environments > 1:  # the verdict counts the subsets
-            posterior = replace(posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets"))
+            posterior = replace(
+                posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets")
+            )
         yield from (posterior, *more, *self._second_view)
 
     @property
@@ -884,9 +1076,16 @@ class FitSummary(Rendered):
         posterior = self.decision.findings.posterior
         if self.decision.posterior is posterior:
             return ()
-        about = (papers_view(self.decision.findings.target.model),) if posterior.n_environments > 1 else ()
+        about = (
+            (papers_view(self.decision.findings.target.model),)
+            if posterior.n_environments > 1
+            else ()
+        )
         return (
-            Section("The paper's posterior, by invariance alone", (reading(posterior, self.decision.causes), *about)),
+            Section(
+                "The paper's posterior, by invariance alone",
+                (reading(posterior, self.decision.causes), *about),
+            ),
         )
 
     def __str__(self) -> str:
@@ -900,8 +1099,10 @@ class FitSummary(Rendered):
 
 @dataclass(frozen=True)
 class Verdict:
-    """sentence : all of it; environment : that deviates most, if one does significantly; effects, baseline, follows,
-    context : what is the same, what is not, what follows for a new environment, and what was tried"""
+    """sentence : all of it; environment : that deviates most, if one does significantly; effects,
+    baseline, follows,
+    context : what is the same, what is not, what follows for a new environment, and what was
+        tried"""
 
     grade: Grade
     sentence: str
@@ -913,24 +1114,31 @@ class Verdict:
 
     @property
     def short(self) -> str:
-        return f"alike but for {in_quotes(self.environment)}" if self.grade is Grade.but_for else self.grade.value
+        return (
+            f"alike but for {in_quotes(self.environment)}"
+            if self.grade is Grade.but_for
+            else self.grade.value
+        )
 
     def __str__(self) -> str:
         return self.sentence
 
 
 _NOT_TRIED = (
-    "Other tolerances were not tried, because each takes another search. In Python decision_.by_tolerance tries four, "
+    "Other tolerances were not tried, because each takes another search. In Python "
+    "decision_.by_tolerance tries four, "
     "on the command line --tolerance 0.05 tries one."
 )
 _OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
 
 
 def papers_view(model: BoundModel) -> str:
-    """What the paper's posterior is about; marginal likelihoods prefer large subsets, maximised ones small ones."""
+    """What the paper's posterior is about; marginal likelihoods prefer large subsets, maximised
+    ones small ones."""
     small = ": where many subsets are invariant it prefers small ones, and may be empty"
     return (
-        "It weighs how alike the environments are, not how well a subset predicts, and tolerates no difference"
+        "It weighs how alike the environments are, not how well a subset predicts, and tolerates "
+        "no difference"
         f"{'' if isinstance(model, BayesianGaussian) else small}."
     )
 
@@ -959,13 +1167,23 @@ def grade_of(
     worst: WorstEnvironment | None,
     without_worst: tuple[float, float] | None,
 ) -> Grade:
-    """Of a subset; worst : the environment that deviates significantly, without_worst : see `Decision`"""
-    compatible, found = evidence.p_invariant >= accepted.level, min(FOUND, accepted.level)
+    """Of a subset; worst : the environment that deviates significantly, without_worst : see
+    `Decision`"""
+    compatible = evidence.p_invariant >= accepted.level
+    found = min(FOUND, accepted.level)
     if compatible and evidence.difference_high <= accepted.rho:
         return Grade.alike
-    if evidence.p_invariant >= accepted.lowest_level and worst is None and evidence.p_exact >= found:
+    if (
+        evidence.p_invariant >= accepted.lowest_level
+        and worst is None
+        and evidence.p_exact >= found
+    ):
         return Grade.no_difference
-    if without_worst is not None and without_worst[0] >= accepted.level and without_worst[1] >= found:
+    if (
+        without_worst is not None
+        and without_worst[0] >= accepted.level
+        and without_worst[1] >= found
+    ):
         return Grade.but_for
     return Grade.differ
 
@@ -994,18 +1212,27 @@ def _grade(decision: Decision) -> Grade:
 
 
 def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> str:
-    """Whether effects are the same, whatever the baselines; of no features, whether the outcome itself is."""
-    posterior, found, k = decision.findings.posterior, decision.heterogeneity, len(decision.selected)
+    """Whether effects are the same, whatever the baselines; of no features, whether the outcome
+    itself is."""
+    posterior = decision.findings.posterior
+    found = decision.heterogeneity
+    k = len(decision.selected)
     outcome = printable(posterior.outcome_name)
     rho = decision.findings.tolerance.rho
     between = f"between the {posterior.n_environments:,} environments"
-    everyone, apart = f"in {everywhere(posterior)}", "between environments"
+    everyone = f"in {everywhere(posterior)}"
+    apart = "between environments"
     if decision.components is not None:
         design = decision.components.design
-        everyone, between, apart = design.everywhere, design.compared, decision.components.differing
+        everyone = design.everywhere
+        between = design.compared
+        apart = decision.components.differing
     values = p_values_in_words(decision.evidence)
     if not k and decision.findings.level is not Level.full:
-        return f"No feature is selected: none with the same effect everywhere predicts {outcome} well enough."
+        return (
+            f"No feature is selected: none with the same effect everywhere predicts {outcome} "
+            "well enough."
+        )
     if not k:
         if grade in (Grade.alike, Grade.no_difference):
             return f"No difference was found in {outcome} itself {between} ({values})."
@@ -1015,21 +1242,31 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
         return f"The {part} of {outcome} differs {apart} ({values})."
     own = not separates_effects(decision.findings.judge.model)
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
-    shown = grade if own or (grade is Grade.but_for and in_effects) or found.same is None else found.grade
+    shown = (
+        grade
+        if own or (grade is Grade.but_for and in_effects) or found.same is None
+        else found.grade
+    )
     shown = Grade.no_difference if shown is Grade.alike and grade is Grade.no_difference else shown
     if not own:
         values = p_values_in_words(found)
     features = "1 feature" if k == 1 else f"{k:,} features"
-    what, are, differ = f"effects of {features} on {outcome}", "are", "differ"
+    what = f"effects of {features} on {outcome}"
+    are = "are"
+    differ = "differ"
     if own:
         joined = "or" if shown is Grade.differ else "and"
         what = f"baseline {joined} effects of {features} on {outcome}"
     elif k == 1:
-        what, are, differ = f"effect of 1 feature on {outcome}", "is", "differs"
+        what = f"effect of 1 feature on {outcome}"
+        are = "is"
+        differ = "differs"
     size = format_percent(found.difference) if not np.isnan(found.difference) else ""
     interval = f"90% CI {format_percent(found.low)} to {format_percent(found.high)}"
     explained = ""
-    if not np.isnan(share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])):
+    if not np.isnan(
+        share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])
+    ):
         explained = f"; deviations explain {format_percent(share)} of the noise's variance"
     most = f", most in {in_quotes(label)} (slopes)" if label is not None and in_effects else ""
     if shown is Grade.alike:
@@ -1042,14 +1279,21 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
             excluded = f": estimated {size}, {interval}"
         if decision.components is not None and not decision.components.sees_factors:
             excluded = "; the test sees little here"
-        return f"{no} difference was found {between} in the {what}{excluded} ({values}{most}{explained})."
+        return (
+            f"{no} difference was found {between} in the {what}{excluded} "
+            f"({values}{most}{explained})."
+        )
     if shown is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
-        deviates = f"which deviates from the others (exact p-value {format_small_p_value(decision.worst.p_value)})"
+        deviates = (
+            "which deviates from the others (exact p-value "
+            f"{format_small_p_value(decision.worst.p_value)})"
+        )
         deviates += ", but not clearly more than is tolerated" if decision.is_compatible else ""
         return (
-            f"The {what} {are} the same in all environments but {in_quotes(label)}, {deviates} ({values}; {without})."
+            f"The {what} {are} the same in all environments but {in_quotes(label)}, {deviates} "
+            f"({values}; {without})."
         )
     if own and label is not None and decision.worst is not None:
         most = f", most in {in_quotes(label)} ({decision.worst.part})"
@@ -1057,7 +1301,11 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
         change = decision.components.change
         most = "" if change is None else f", most in {change.told(posterior.outcome_name)}"
     by = f" by {size} ({interval})" if size and found.low > 0.0 else ""
-    limit = f" where {format_percent(decision.effective_tolerance)} is tolerated" if decision.tolerates_less else ""
+    limit = (
+        f" where {format_percent(decision.effective_tolerance)} is tolerated"
+        if decision.tolerates_less
+        else ""
+    )
     within = decision.is_compatible and not found.low > decision.effective_tolerance
     tolerated = ", not clearly more than is tolerated" if within else ""
     return f"The {what} {differ} {apart}{by}{limit}{most}{tolerated}{explained} ({values})."
@@ -1065,23 +1313,33 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
 
 def _baseline_sentence(decision: Decision) -> str:
     """Whether baselines, and the noise, differ between environments."""
-    found, said = decision.baseline, []
+    found = decision.baseline
+    said = []
     if found is not None:
         size = f", sd {found.size} between environments" if found.size else ""
         values = f"(p-value {format_small_p_value(found.p_value)}{size})"
         tolerated = decision.level == Level.full
         within = ", not clearly by more than is tolerated" if tolerated and not found.same else ""
-        said.append(f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}.")
+        said.append(
+            f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}."
+        )
     lowest = decision.findings.tolerance.lowest_level
     if decision.findings.level is Level.effects_noise_free:
         said.append("The noise differs, too: each environment has its own.")
     elif decision.evidence.p_spread < lowest and decision.selected:
-        said.append(f"The spread of the noise differs (p-value {format_small_p_value(decision.evidence.p_spread)}).")
-    for worst in dict.fromkeys((decision.worst_at_all, decision.worst)) if found is not None else ():
+        said.append(
+            "The spread of the noise differs (p-value "
+            f"{format_small_p_value(decision.evidence.p_spread)})."
+        )
+    for worst in (
+        dict.fromkeys((decision.worst_at_all, decision.worst)) if found is not None else ()
+    ):
         if worst is not None and worst.environment is not None and worst.part != SLOPES:
             values = f"exact p-value {format_small_p_value(worst.p_value)}"
             values += (
-                ", not clearly more than is tolerated" if worst is decision.worst and decision.is_compatible else ""
+                ", not clearly more than is tolerated"
+                if worst is decision.worst and decision.is_compatible
+                else ""
             )
             label = in_quotes(str(worst.environment))
             said.append(f"Environment {label} deviates most in its {worst.part} ({values}).")
@@ -1096,8 +1354,16 @@ def _what_follows(decision: Decision, grade: Grade) -> str:
     if not decision.selected:
         return ""
     baseline = decision.baseline
-    if decision.level == Level.full and baseline is not None and not baseline.same and grade is Grade.but_for:
-        return Message(f"{_CARRY_OVER} baseline there. To estimate effects within environments", use(baseline="free"))
+    if (
+        decision.level == Level.full
+        and baseline is not None
+        and not baseline.same
+        and grade is Grade.but_for
+    ):
+        return Message(
+            f"{_CARRY_OVER} baseline there. To estimate effects within environments",
+            use(baseline="free"),
+        )
     if decision.level not in (Level.effects, Level.effects_noise_free):
         return ""
     own = "baseline" if decision.level == Level.effects else "baseline and noise"
@@ -1109,27 +1375,40 @@ def _what_follows(decision: Decision, grade: Grade) -> str:
 
 def compared_in_words(model: BoundModel, joint: str = "and") -> str:
     """Return what has to be the same for p-values of a subset: effects, baselines, noise."""
-    names = {INTERCEPT: "baselines", BASELINE: "baselines", VARIANCE: "noise", DISPERSION: "dispersion"}
+    names = {
+        INTERCEPT: "baselines",
+        BASELINE: "baselines",
+        VARIANCE: "noise",
+        DISPERSION: "dispersion",
+    }
     return in_series(["effects", *(names[part] for part in model.compares if part in names)], joint)
 
 
 def _context(decision: Decision) -> Iterator[str]:
     """What else belongs to a verdict: what was tried, what passes, and where nothing does."""
-    posterior, outcome = decision.findings.posterior, printable(decision.findings.posterior.outcome_name)
-    compatible, chosen = decision.compatible, format_subset(decision.selected)
+    posterior = decision.findings.posterior
+    outcome = printable(decision.findings.posterior.outcome_name)
+    compatible = decision.compatible
+    chosen = format_subset(decision.selected)
     if posterior.n_environments == 1:
         yield (
-            f"One environment cannot tell which features predict {outcome} alike elsewhere: nothing speaks for the "
+            f"One environment cannot tell which features predict {outcome} alike elsewhere: "
+            "nothing speaks for the "
             f"selection {chosen} in another one. Add rows from at least one other environment."
         )
     elif decision.is_compatible:
         if decision.accepted.level < decision.findings.tolerance.level:
-            levels = f"{decision.findings.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
+            levels = (
+                f"{decision.findings.tolerance.level:g}, so p ≥ {decision.accepted.level:g} "
+                "was used"
+            )
             yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
         if compatible.n == posterior.n_subsets > 1:
             yield (
-                f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible "
-                "with invariance. The environments differ too little, or have too few rows, to tell subsets apart."
+                "But nothing speaks against any other subset either: all "
+                f"{format_count(compatible.n)} are compatible "
+                "with invariance. The environments differ too little, or have too few rows, to "
+                "tell subsets apart."
             )
         else:
             yield f"Subsets tried: {format_count(decision.n_tried)}; compatible: {compatible}."
@@ -1139,12 +1418,21 @@ def _context(decision: Decision) -> Iterator[str]:
         design = None if decision.components is None else decision.components.design
         where = f"in {everywhere(posterior)}" if design is None else design.everywhere
         yield f"{subset} {where}: {_closest(decision)}."
-        yield f"The selection {chosen} is {fallback(decision)}; in a new environment it may predict differently."
+        yield (
+            f"The selection {chosen} is {fallback(decision)}; in a new environment it may "
+            "predict differently."
+        )
     else:
         if not decision.judged:
-            yield f"The rows cannot judge whether the selected features {chosen} predict {outcome} alike."
+            yield (
+                f"The rows cannot judge whether the selected features {chosen} predict "
+                f"{outcome} alike."
+            )
         best = format_subset(posterior.names_of(compatible.masks[0]))
-        yield f"Subsets that reach p-value {decision.accepted.level:g}: {compatible}; of them {best} predicts best."
+        yield (
+            f"Subsets that reach p-value {decision.accepted.level:g}: {compatible}; of them "
+            f"{best} predicts best."
+        )
     if decision.absorbed_baselines:
         yield site_level_caution(decision.findings.target.model, decision.mask)
 
@@ -1156,7 +1444,10 @@ def _closest(decision: Decision) -> str:
     tested = f"of {'all' if survey.complete else 'the'} {format_count(len(survey.masks))} "
     tested += "tested" if survey.complete else "listed"
     closest = format_subset(decision.findings.posterior.names_of(survey.masks[best]))
-    p_value = f"p-value {format_p_value(float(survey.p_invariant[best]))}, and {decision.accepted.level:g} is needed"
+    p_value = (
+        f"p-value {format_p_value(float(survey.p_invariant[best]))}, and "
+        f"{decision.accepted.level:g} is needed"
+    )
     return f"{tested}, {closest} is closest ({p_value})"
 
 
@@ -1168,8 +1459,10 @@ def fallback(decision: Decision) -> str:
 
 
 def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
-    """With one environment no subset is compatible with anything, nor more probable than the prior says."""
-    posterior, target = decision.findings.posterior, decision.findings.target
+    """With one environment no subset is compatible with anything, nor more probable than the prior
+    says."""
+    posterior = decision.findings.posterior
+    target = decision.findings.target
     verdict = decision.verdict
     yield "verdict", " ".join(part for part in (verdict.effects, verdict.context) if part)
     if verdict.baseline:
@@ -1178,18 +1471,26 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "elsewhere", verdict.follows
     if decision.known_luck is not None:
         yield "luck", str(decision.known_luck)
-    yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
+    yield (
+        "selected",
+        f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}",
+    )
     if decision.predictions is not None:
         yield "predicts with", str(decision.predictions)
         if decision.predictions.known_price is not None:
             yield "price", str(decision.predictions.known_price)
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-        least = f"; rho {decision.effective_tolerance:.2g} for the selected features, whose signal is strong"
+        least = (
+            f"; rho {decision.effective_tolerance:.2g} for the selected features, whose "
+            "signal is strong"
+        )
         yield "test", f"{judged_by}{least if decision.tolerates_less else ''}"
     if decision.components is not None:
         yield from decision.components.facts(posterior.outcome_name)
-    yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
+    yield from (
+        ("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms
+    )
     if decision.autocorrelation is not None and decision.autocorrelation.alarms:
         yield "caution", decision.autocorrelation.sentence
     yield "rule", decision.rule_says
@@ -1198,16 +1499,27 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     largest = target.model.largest_size
     if largest < posterior.n_features and target.prior.max_size >= largest:
         smallest = int(np.argmin(posterior.counts))
-        few = f"{printable(str(posterior.environments[smallest]))} has {posterior.counts[smallest]:,}"
-        few = few if decision.components is None else f"there are {target.model.n_informative:,} for all deviations"
-        yield "limit", f"the rows are too few to judge subsets of more than {largest:,} features: {few}."
+        few = (
+            f"{printable(str(posterior.environments[smallest]))} has {posterior.counts[smallest]:,}"
+        )
+        few = (
+            few
+            if decision.components is None
+            else f"there are {target.model.n_informative:,} for all deviations"
+        )
+        yield (
+            "limit",
+            f"the rows are too few to judge subsets of more than {largest:,} features: {few}.",
+        )
 
 
 def _figures_in_words(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
     if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
         values = p_values_in_words(evidence)
-        of_effects = decision.heterogeneity.same is None or values == p_values_in_words(decision.heterogeneity)
+        of_effects = decision.heterogeneity.same is None or values == p_values_in_words(
+            decision.heterogeneity
+        )
         together = "" if of_effects else f" ({compared_in_words(decision.findings.judge.model)})"
         figures.insert(0, f"{values}{together}")
     if not np.isnan(evidence.r2_new):
@@ -1228,9 +1540,11 @@ _ROLES = {
     Role.left_out: "left out",
     Role.too_small: "left out: improvement too small",
     Role.raises_error: "left out: raises the expected error in a new environment",
-    Role.constant_within: "constant within environments: its effect cannot be compared between them",
+    Role.constant_within: "constant within environments: its effect cannot be compared between "
+    "them",
     Role.not_allowed: "not allowed beside the selected ones by the prior",
-    Role.not_judged: "cannot be judged beside the selected ones: too few rows, or nearly given by them",
+    Role.not_judged: "cannot be judged beside the selected ones: too few rows, or nearly given by "
+    "them",
 }
 
 
@@ -1252,7 +1566,8 @@ def role_in_words(feature: FeatureRole) -> str:
     if feature.constant_within and feature.role is not Role.constant_within:
         words += "; constant within environments"
     if feature.broken is not None:
-        label, part = feature.broken.environment, feature.broken.part
+        label = feature.broken.environment
+        part = feature.broken.part
         words += f", in its {part}" if label is None else f", most in {in_quotes(label)} ({part})"
     if not np.isnan(feature.r2_change):
         words += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"

@@ -1,4 +1,5 @@
-"""The diagnosis of environments: which one breaks the invariance of a subset, what changes without it, what helps."""
+"""The diagnosis of environments: which one breaks the invariance of a subset, what changes without
+it, what helps."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json, written
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
-from .._tools.text import COLUMNS, display_width, format_subset, in_quotes, name_labels, printable, shorten
+from .._tools.text import (
+    COLUMNS,
+    display_width,
+    format_subset,
+    in_quotes,
+    name_labels,
+    printable,
+    shorten,
+)
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, Message, SettingError, use
@@ -52,7 +61,8 @@ if TYPE_CHECKING:
 FORMAT = "invariance.diagnosis/2"
 LeaveOut = bool | Literal["auto"]
 # p-value below which an environment is at odds with a subset, and gain in R² that matters.
-SURE, GAIN = 0.01, 0.02
+SURE = 0.01
+GAIN = 0.02
 
 
 # ---------------------------------------------------------------- without each environment
@@ -63,9 +73,9 @@ class Refit:
     """The fit without one environment.
 
     inclusion, predictive_inclusion : (p,) NaN for features that are constant then
-    selected : by the rule of the fit; best : the best compatible subset, with its R² and p-value then, p_against_best,
-        that of the environment, and best_p_with, that of the subset in all environments; None and NaN where no subset
-        is compatible
+    selected : by the rule of the fit; best : the best compatible subset, with its R² and p-value
+        then, p_against_best, that of the environment, and best_p_with, that of the subset in all
+        environments; None and NaN where no subset is compatible
     """
 
     inclusion: Floats
@@ -80,7 +90,8 @@ class Refit:
 
 @dataclass(frozen=True, eq=False)
 class WithoutEnvironment:
-    """p_invariant, p_exact, r2 : of the diagnosed subset in all other environments, NaN where these cannot be fitted;
+    """p_invariant, p_exact, r2 : of the diagnosed subset in all other environments, NaN where these
+    cannot be fitted;
     refit : None where none was made"""
 
     environment: Hashable
@@ -103,26 +114,42 @@ def without_each(
     progress: ProgressMode,
     asked: Sequence[int],
 ) -> tuple[WithoutEnvironment, ...]:
-    """The evidence of a subset (p,) without each environment of the source that is asked for, by its place, and, if
-    `refit`, the whole fit."""
-    labels, names = findings.posterior.environments, np.array(findings.posterior.feature_names, dtype=object)
+    """The evidence of a subset (p,) without each environment of the source that is asked for, by
+    its place, and, if `refit`, the whole fit."""
+    labels = findings.posterior.environments
+    names = np.array(findings.posterior.feature_names, dtype=object)
     found = []
-    with ProgressBar("without each environment", len(asked), progress) as bar, warnings.catch_warnings():
+    with (
+        ProgressBar("without each environment", len(asked), progress) as bar,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         for e, label in ((e, labels[e]) for e in asked):
             bar.advance(0, str(label))
             try:
-                data, again = source.choosing([other for other in labels if other != label]), None
+                data = source.choosing([other for other in labels if other != label])
+                again = None
                 if refit:
-                    others = settings.of_paper(settings.target(data), False).at_level(findings.level)
+                    others = settings.of_paper(settings.target(data), False).at_level(
+                        findings.level
+                    )
                     if others is None:
-                        raise DataError("a feature that is forced in is constant in each of these environments.")
-                    model, again = others.target.model, _refit(settings, findings, others, e)
+                        raise DataError(
+                            "a feature that is forced in is constant in each of these environments."
+                        )
+                    model = others.target.model
+                    again = _refit(settings, findings, others, e)
                 else:
                     model = settings.family.bind(data).at_level(findings.level)
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
-                evidence = Judge(model, settings.tolerance).evidence(left[None], elsewhere=False).one()
-                found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.p_exact, evidence.r2, again))
+                evidence = (
+                    Judge(model, settings.tolerance).evidence(left[None], elsewhere=False).one()
+                )
+                found.append(
+                    WithoutEnvironment(
+                        label, evidence.p_invariant, evidence.p_exact, evidence.r2, again
+                    )
+                )
             except (DataError, EngineError):
                 found.append(WithoutEnvironment(label, np.nan, np.nan, np.nan, None))
             bar.advance()
@@ -130,7 +157,8 @@ def without_each(
 
 
 def _source(rows: MultiEnvironmentData | None, moments: Moments, mask: Mask, refit: bool) -> Data:
-    """Without refits the features of the subset alone, and one that varies in most environments: one must be left."""
+    """Without refits the features of the subset alone, and one that varies in most environments:
+    one must be left."""
     if refit:
         return moments if rows is None else rows
     kept = mask.copy()
@@ -160,7 +188,9 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
     tested = environment_tests(findings.target.model, best).deviation(e)
     p_against = np.nan if tested is None else tested.p_value
     p_with = float(findings.judge.model.invariance_test(best[None], findings.tolerance).joint[0])
-    return Refit(*both, selected, predictive.mode, evidence.r2, evidence.p_invariant, p_against, p_with)
+    return Refit(
+        *both, selected, predictive.mode, evidence.r2, evidence.p_invariant, p_against, p_with
+    )
 
 
 # ---------------------------------------------------------------- experiments
@@ -168,15 +198,18 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
 # Standard deviations by which an experiment moves a feature.
 SHIFT = 2.0
 # Leading subsets: at most so many, each with this share of the first one's probability.
-_MOST_SUBSETS, _LEADING = 10, 0.01
-# Share of the noise's standard deviation by which predictions must differ to be worth an experiment.
+_MOST_SUBSETS = 10
+_LEADING = 0.01
+# Share of the noise's standard deviation by which predictions must differ to be worth an
+# experiment.
 _VISIBLE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Leading:
-    """subsets : names of k subsets; probabilities (k,); changes (k, p) : of the outcome when a feature alone moves by
-    two standard deviations; noise : standard deviation of the outcome around the pooled fit of the first"""
+    """subsets : names of k subsets; probabilities (k,); changes (k, p) : of the outcome when a
+    feature alone moves by two standard deviations; noise : standard deviation of the outcome around
+    the pooled fit of the first"""
 
     subsets: tuple[tuple[str, ...], ...]
     probabilities: Floats
@@ -186,8 +219,9 @@ class Leading:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Moving a feature alone. disagreement : standard deviation of the leading subsets' predictions, weighted by
-    probability, in units of the outcome; lowest, highest : the subset and change at either end"""
+    """Moving a feature alone. disagreement : standard deviation of the leading subsets'
+    predictions, weighted by probability, in units of the outcome; lowest, highest : the subset and
+    change at either end"""
 
     feature: str
     disagreement: float
@@ -196,31 +230,47 @@ class Experiment:
 
 
 def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior) -> Leading:
-    """The most probable subsets of a posterior, each with at least a hundredth of the first one's probability."""
+    """The most probable subsets of a posterior, each with at least a hundredth of the first one's
+    probability."""
     log_probabilities = posterior.log_probabilities[:_MOST_SUBSETS]
     kept = np.flatnonzero(log_probabilities >= log_probabilities[0] + np.log(_LEADING))
-    masks, first = posterior.masks[kept], posterior.mode_mask
+    masks = posterior.masks[kept]
+    first = posterior.mode_mask
     if isinstance(model, RegressionModel):
-        data, fit = model.data, model.fit(first, local=False)
-        predicted = _expected(fit, data.X[:, model.features.expand(first)] @ fit.coefficients + fit.intercept)
-        noise = float(np.std(data.y / (1.0 if data.exposure is None else data.exposure) - predicted))
+        data = model.data
+        fit = model.fit(first, local=False)
+        predicted = _expected(
+            fit, data.X[:, model.features.expand(first)] @ fit.coefficients + fit.intercept
+        )
+        noise = float(
+            np.std(data.y / (1.0 if data.exposure is None else data.exposure) - predicted)
+        )
     else:
         residuals = model.residuals(first[None])
         noise = float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
     changes = np.array([_feature_changes(model, mask) for mask in masks])
-    return Leading(tuple(map(posterior.names_of, masks)), np.exp(log_probabilities[kept]), changes, noise)
+    return Leading(
+        tuple(map(posterior.names_of, masks)), np.exp(log_probabilities[kept]), changes, noise
+    )
 
 
 def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
-    """(p,) expected change of the outcome per shift; of several columns, its size when these move as they vary."""
-    fit, chosen, moments = model.fit(mask, local=False), model.features.chosen(mask), subset_moments(model, mask)
-    products, middle = moments.scatter[-1] / moments.n_rows, 0.0
+    """(p,) expected change of the outcome per shift; of several columns, its size when these move
+    as they vary."""
+    fit = model.fit(mask, local=False)
+    chosen = model.features.chosen(mask)
+    moments = subset_moments(model, mask)
+    products = moments.scatter[-1] / moments.n_rows
+    middle = 0.0
     if isinstance(model, RegressionModel):
         means = model.data.X.mean(axis=0)[model.features.expand(mask)]
         middle = fit.intercept + float(means @ fit.coefficients)
     changes = np.zeros(model.n_features)
-    for j, own in zip(np.flatnonzero(mask), map(np.arange, chosen.starts, chosen.starts[1:]), strict=True):
-        slopes, places = fit.coefficients[own], moments.feature_columns[own]
+    for j, own in zip(
+        np.flatnonzero(mask), map(np.arange, chosen.starts, chosen.starts[1:]), strict=True
+    ):
+        slopes = fit.coefficients[own]
+        places = moments.feature_columns[own]
         size = np.sqrt(slopes @ products[np.ix_(places, places)] @ slopes)
         moved = SHIFT * (np.copysign(size, slopes[0]) if len(own) == 1 else size)
         changes[j] = float(np.diff(_expected(fit, np.array([middle, middle + moved])))[0])
@@ -228,14 +278,16 @@ def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floa
 
 
 def _expected(fit: Fit, predictor: Floats) -> Floats:
-    """(n,) the outcome; of times, whose medians may be infinite, the mean within the longest one seen"""
+    """(n,) the outcome; of times, whose medians may be infinite, the mean within the longest one
+    seen"""
     if isinstance(fit, PiecewiseExponentialFit):
         return fit.baseline.restricted_mean(np.exp(predictor), fit.baseline.end)
     return fit.mean(predictor)
 
 
 def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:
-    """Features by how much the leading subsets disagree when they are moved, those where they visibly do."""
+    """Features by how much the leading subsets disagree when they are moved, those where they
+    visibly do."""
     if len(leading.subsets) < 2:
         return ()
     weights = leading.probabilities / leading.probabilities.sum()
@@ -249,15 +301,18 @@ def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, .
     return tuple(found)
 
 
-# ---------------------------------------------------------------- what small environments cost; own coefficients
+# ---------------------------------------------------------------- what small environments cost; own
+# coefficients
 
 
 @dataclass(frozen=True)
 class Sites:
     """What small environments cost.
 
-    largest : most features of a subset that every environment has rows enough for; without : {left out: the same for
-    the others}; enough_rows : least min_rows with which two environments or more are left and subsets may hold all
+    largest : most features of a subset that every environment has rows enough for; without : {left
+        out: the same for
+    the others}; enough_rows : least min_rows with which two environments or more are left and
+    subsets may hold all
     """
 
     largest: int
@@ -266,12 +321,15 @@ class Sites:
 
 
 def sites_of(moments: Moments) -> Sites:
-    counts, widths = moments.counts, moments.varying_widths[:-1]
+    counts = moments.counts
+    widths = moments.varying_widths[:-1]
 
     def largest(kept: Mask) -> int:
         return largest_size(counts[kept], widths[kept])
 
-    without = {label: largest(np.arange(len(counts)) != e) for e, label in enumerate(moments.environments)}
+    without = {
+        label: largest(np.arange(len(counts)) != e) for e, label in enumerate(moments.environments)
+    }
     possible = (int(n) for n in np.unique(counts) if (counts >= n).sum() > 1)
     enough = (n for n in possible if largest(counts >= n) == moments.n_features)
     return Sites(moments.largest_size, without, next(enough, None))
@@ -279,9 +337,10 @@ def sites_of(moments: Moments) -> Sites:
 
 @dataclass(frozen=True, eq=False)
 class OwnCoefficients:
-    """Of random deviations in E environments: names : OWN_MEAN, what is expected at the means of its features, and k
-    columns; estimates, margins : (E, 1 + k), half of 95% intervals; usual : (E, 1 + k) by the coefficients of all; NaN
-    of columns that are constant there; share : of the noise's variance that deviations explain"""
+    """Of random deviations in E environments: names : OWN_MEAN, what is expected at the means of
+    its features, and k columns; estimates, margins : (E, 1 + k), half of 95% intervals; usual : (E,
+    1 + k) by the coefficients of all; NaN of columns that are constant there; share : of the
+    noise's variance that deviations explain"""
 
     names: tuple[str, ...]
     estimates: Floats
@@ -294,9 +353,15 @@ class OwnCoefficients:
         """None of models without random deviations, and of subsets (p,) that cannot be fitted"""
         if not isinstance(model, GaussianRandomDeviations) or not model.log_ratio(mask) > -np.inf:
             return None
-        found, fit = model.blups(mask), model.fit(mask)
-        margins = student.ppf(0.975, found.freedom) * np.column_stack([found.level_errors, found.errors])[:-1]
-        usual = np.column_stack([found.usual[:-1], np.broadcast_to(fit.coefficients, fit.local_coefficients.shape)])
+        found = model.blups(mask)
+        fit = model.fit(mask)
+        margins = (
+            student.ppf(0.975, found.freedom)
+            * np.column_stack([found.level_errors, found.errors])[:-1]
+        )
+        usual = np.column_stack(
+            [found.usual[:-1], np.broadcast_to(fit.coefficients, fit.local_coefficients.shape)]
+        )
         estimates = np.column_stack([found.levels[:-1], fit.local_coefficients])
         return cls((OWN_MEAN, *fit.columns), estimates, margins, usual, found.share)
 
@@ -305,7 +370,8 @@ class OwnCoefficients:
         ends = {"lower": self.estimates - self.margins, "upper": self.estimates + self.margins}
         figures = {"estimate": self.estimates, **ends, "usual": self.usual}
         return [
-            {"environment": str(test.environment), "name": name} | {key: of[e, j] for key, of in figures.items()}
+            {"environment": str(test.environment), "name": name}
+            | {key: of[e, j] for key, of in figures.items()}
             for e, test in enumerate(tests)
             for j, name in enumerate(self.names)
         ]
@@ -318,20 +384,25 @@ class OwnCoefficients:
 class Diagnosis(Rendered, ComparedEnvironments):
     """The environments of a fit, for one subset; `print` it, or see `to_dict`.
 
-    evidence : on the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why; grade : as the verdict
-        on a selected subset has it
-    tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all environments against one
-        common fit; nothing_compatible : whether no subset is compatible with invariance; all_scored : of all subsets
-    alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and coefficients are not alike
-        within the tolerance; named : the environment behind it: the one that deviates most if the subset is compatible
-        without it or, where nothing is compatible, the one without which the best subset is; None of two environments
-    decisive : environments without which a subset is compatible that predicts better, and with which it is not
+    evidence : on the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why;
+        grade : as the verdict on a selected subset has it
+    tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all
+        environments against one common fit; nothing_compatible : whether no subset is compatible
+        with invariance; all_scored : of all subsets
+    alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and
+        coefficients are not alike within the tolerance; named : the environment behind it: the one
+        that deviates most if the subset is compatible without it or, where nothing is compatible,
+        the one without which the best subset is; None of two environments
+    decisive : environments without which a subset is compatible that predicts better, and with
+        which it is not
     left_out : without each of three environments or more; refitted : whether with whole fits
     inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
-    leading, experiments : the most probable compatible subsets, and features to move so that they disagree
+    leading, experiments : the most probable compatible subsets, and features to move so that they
+        disagree
     sites : what small environments cost; allowed : that the prior rules subsets out, in words
     own : of random deviations, coefficients of each environment, None elsewhere
-    level : of invariance: below "full" environments have baselines of their own, which are not compared
+    level : of invariance: below "full" environments have baselines of their own, which are not
+        compared
     """
 
     feature_names: tuple[str, ...]
@@ -371,7 +442,11 @@ class Diagnosis(Rendered, ComparedEnvironments):
     def unlike(self) -> tuple[Hashable, ...]:
         """Environments whose p-value is below the threshold."""
         decided = ((test.environment, test.deviation) for test in self.tests)
-        return tuple(label for label, found in decided if found is not None and found.p_value < self.threshold)
+        return tuple(
+            label
+            for label, found in decided
+            if found is not None and found.p_value < self.threshold
+        )
 
     @property
     def compatible(self) -> bool:
@@ -380,17 +455,21 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def without_worst(self) -> tuple[float, float] | None:
-        """p-values of approximate and of exact invariance of the subset without the environment that deviates most, if
-        one does significantly."""
+        """p-values of approximate and of exact invariance of the subset without the environment
+        that deviates most, if one does significantly."""
         label = self.worst.environment if self.worst is not None and self.unlike else None
-        each = ((left.p_invariant, left.p_exact) for left in self.left_out if left.environment == label)
+        each = (
+            (left.p_invariant, left.p_exact) for left in self.left_out if left.environment == label
+        )
         return next(each, None)
 
     @property
     def grade(self) -> Grade:
         if np.isnan(self.p_invariant):
             return Grade.open
-        grade = grade_of(self.evidence, self.tolerance, self.worst if self.unlike else None, self.without_worst)
+        grade = grade_of(
+            self.evidence, self.tolerance, self.worst if self.unlike else None, self.without_worst
+        )
         return self.heterogeneity.qualifying(grade, self.tolerance)
 
     @property
@@ -399,25 +478,32 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def freed_by(self) -> WithoutEnvironment | None:
-        """Where nothing is compatible: the environment without which the best subset is, if that predicts anything and
-        the environment is at odds with it."""
+        """Where nothing is compatible: the environment without which the best subset is, if that
+        predicts anything and the environment is at odds with it."""
         freeing = [left for left in self.left_out if left.best_r2 > GAIN and self._at_odds(left)]
-        return max(freeing, key=lambda left: left.best_r2, default=None) if self.nothing_compatible else None
+        return (
+            max(freeing, key=lambda left: left.best_r2, default=None)
+            if self.nothing_compatible
+            else None
+        )
 
     @property
     def decisive(self) -> tuple[WithoutEnvironment, ...]:
-        """Where some subset is compatible: environments without which one that predicts better than the diagnosed one
-        is, and with which it is not, the largest gain first. Such an environment either acts on the outcome, or alone
-        unmasks a feature."""
+        """Where some subset is compatible: environments without which one that predicts better than
+        the diagnosed one is, and with which it is not, the largest gain first. Such an environment
+        either acts on the outcome, or alone unmasks a feature."""
         if self.nothing_compatible:
             return ()
-        better = [left for left in self.left_out if left.best_r2 - left.r2 > GAIN and self._at_odds(left)]
+        better = [
+            left for left in self.left_out if left.best_r2 - left.r2 > GAIN and self._at_odds(left)
+        ]
         return tuple(sorted(better, key=lambda left: left.r2 - left.best_r2))
 
     def _at_odds(self, left: WithoutEnvironment) -> bool:
-        """Whether the best subset without an environment is compatible there only, and the environment unlike the
-        others in its fit."""
-        refit, level = left.refit, self.tolerance.level
+        """Whether the best subset without an environment is compatible there only, and the
+        environment unlike the others in its fit."""
+        refit = left.refit
+        level = self.tolerance.level
         if refit is None or not refit.best_p_invariant >= level > refit.best_p_with:
             return False
         return refit.p_against_best < SURE / self.n_environments
@@ -431,13 +517,15 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return None if self.worst is None else self.worst.environment
 
     def influence(self, predictive: bool = True) -> pd.DataFrame:
-        """Change of each inclusion probability, of the predictive posterior or the paper's, when an environment is left
-        out: environments × features, NaN where it is not known."""
+        """Change of each inclusion probability, of the predictive posterior or the paper's, when an
+        environment is left out: environments × features, NaN where it is not known."""
         import pandas as pd
 
         name = "predictive_inclusion" if predictive else "inclusion"
         refits = {left.environment: left.refit for left in self.left_out if left.refit is not None}
-        changes = {label: getattr(refit, name) - getattr(self, name) for label, refit in refits.items()}
+        changes = {
+            label: getattr(refit, name) - getattr(self, name) for label, refit in refits.items()
+        }
         return pd.DataFrame.from_dict(changes, orient="index", columns=list(self.feature_names))
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -461,9 +549,20 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     def to_dict(self, luck: Luck | None = None) -> dict[str, Any]:
         """As values that JSON can hold; luck : of the decision, where it was asked for"""
-        same = "alarm", "grade", "threshold", "nothing_compatible", "p_invariant", "r2", "evidence", "tolerance"
+        same = (
+            "alarm",
+            "grade",
+            "threshold",
+            "nothing_compatible",
+            "p_invariant",
+            "r2",
+            "evidence",
+            "tolerance",
+        )
         more = "inclusion", "predictive_inclusion", "experiments", "level"
-        content: dict[str, Any] = {"format": FORMAT} | {name: getattr(self, name) for name in (*same, *more)}
+        content: dict[str, Any] = {"format": FORMAT} | {
+            name: getattr(self, name) for name in (*same, *more)
+        }
         content |= {
             "outcome": self.outcome_name,
             "subset": self.subset,
@@ -472,11 +571,17 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "unjudged": self.unjudged or None,
             "all_environments": self.whole,
             "environments": [
-                {"environment": str(test.environment), "rows": test.rows, "against_the_rest": test.deviation}
+                {
+                    "environment": str(test.environment),
+                    "rows": test.rows,
+                    "against_the_rest": test.deviation,
+                }
                 for test in self.tests
             ],
             "features": self.feature_names,
-            "left_out": [vars(left) | {"environment": str(left.environment)} for left in self.left_out],
+            "left_out": [
+                vars(left) | {"environment": str(left.environment)} for left in self.left_out
+            ],
             "leading_subsets": self.leading,
             "sites": {"largest_subset": self.sites.largest, "largest_without": self.sites.without},
             "own_coefficients": None if self.own is None else self.own.content(self.tests),
@@ -491,27 +596,38 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
 
 def diagnose(
-    settings: FitSettings, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
+    settings: FitSettings,
+    findings: Findings,
+    mask: Mask,
+    leave_out: LeaveOut = "auto",
+    progress: ProgressMode = "auto",
 ) -> Diagnosis:
-    """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does where all subsets are
-    scored and that takes seconds, and otherwise judges the subset alone, of many environments with random deviations
-    without those that deviate most."""
+    """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does
+    where all subsets are scored and that takes seconds, and otherwise judges the subset alone, of
+    many environments with random deviations without those that deviate most."""
     if leave_out not in (True, False, "auto"):
-        raise SettingError(f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto"))
-    posterior, predictive, judge = findings.posterior, findings.predictive, findings.judge
-    tests, evidence = environment_tests(findings.target.model, mask), judge.evidence(mask[None], elsewhere=False).one()
+        raise SettingError(
+            f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto")
+        )
+    posterior = findings.posterior
+    predictive = findings.predictive
+    judge = findings.judge
+    tests = environment_tests(findings.target.model, mask)
+    evidence = judge.evidence(mask[None], elsewhere=False).one()
     model = compared_model(findings.target.model)
     assert model is not None
     full = model.at_level(Level.full)
     assert isinstance(full, RegressionModel | GaussianModel)
     moments = Moments.from_data(full.data) if isinstance(full, RegressionModel) else full.moments
-    each, random = tests.each(), isinstance(model, GaussianRandomDeviations)
+    each = tests.each()
+    random = isinstance(model, GaussianRandomDeviations)
     asked, others = shown_first(list(map(_p_value, each)))
     few = findings.cheap_without_each and not (random and others)
     refit = isinstance(findings.engine, Enumeration) and few if leave_out == "auto" else leave_out
     if leave_out is True or not random:
         asked = list(range(len(each)))
-    enough, compatible = posterior.n_environments > 2, compatible_subsets(findings)
+    enough = posterior.n_environments > 2
+    compatible = compatible_subsets(findings)
     source = _source(full.data, moments, mask, refit)
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
@@ -525,10 +641,14 @@ def diagnose(
         tests=each,
         nothing_compatible=predictive is None,
         all_scored=compatible.all_scored,
-        left_out=without_each(settings, findings, source, mask, refit, progress, asked) if enough else (),
+        left_out=without_each(settings, findings, source, mask, refit, progress, asked)
+        if enough
+        else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
-        predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,
+        predictive_inclusion=np.full(len(mask), np.nan)
+        if predictive is None
+        else predictive.inclusion,
         leading=leading,
         experiments=experiments(leading, posterior.feature_names),
         sites=Sites(model.largest_size, {}, None) if random else sites_of(moments),
@@ -551,42 +671,66 @@ _DIFFER = {
     BASELINE: "the shape of the baseline hazard differs",
 }
 _LONGEST_LABEL = 20
-# Width of the columns between the label and the subset, in the table of fits without an environment.
+# Width of the columns between the label and the subset, in the table of fits without an
+# environment.
 _FIGURES = 32
-_MOST_CHANGES, _LEAST_CHANGE = 5, 0.1
-_MOST_EXPERIMENTS, _MOST_DECISIVE, _MOST_OWN = 3, 2, 12
+_MOST_CHANGES = 5
+_LEAST_CHANGE = 0.1
+_MOST_EXPERIMENTS = 3
+_MOST_DECISIVE = 2
+_MOST_OWN = 12
 OWN_MEAN = "its mean"
 T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
 _OWN_BASELINES = "Each environment has its own baseline: intercepts are not compared."
-NOT_REFITTED = Message("the selection was not repeated without each environment", use(leave_out=True))
+NOT_REFITTED = Message(
+    "the selection was not repeated without each environment", use(leave_out=True)
+)
 
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
-    worst, subset, grade = diagnosis.worst, format_subset(diagnosis.subset), diagnosis.grade
-    outcome, n = printable(diagnosis.outcome_name), diagnosis.n_environments
+    worst = diagnosis.worst
+    subset = format_subset(diagnosis.subset)
+    grade = diagnosis.grade
+    outcome = printable(diagnosis.outcome_name)
+    n = diagnosis.n_environments
     breaks = None if grade is Grade.but_for else diagnosis.freed_by
     if diagnosis.nothing_compatible:
         found = "is compatible" if diagnosis.all_scored else "was found that is compatible"
-        yield f"No subset of the features{diagnosis.allowed} {found} with invariance ({diagnosis.judged_by})."
+        yield (
+            f"No subset of the features{diagnosis.allowed} {found} with invariance "
+            f"({diagnosis.judged_by})."
+        )
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
         return
     if breaks is not None and breaks.refit is not None:
-        refit, best = breaks.refit, format_subset(breaks.refit.best or ())
-        figures = f"p-value of invariance {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
+        refit = breaks.refit
+        best = format_subset(breaks.refit.best or ())
+        figures = (
+            f"p-value of invariance {format_p(refit.best_p_invariant)}, R² "
+            f"{format_share(refit.best_r2, 2)}"
+        )
         yield (
-            f"Environment {in_quotes(diagnosis.named)} breaks it: without it {best} predicts {outcome} alike in the "
-            f"other {n - 1} ({figures}), and it is at odds with them (p-value {format_p(refit.p_against_best)})."
+            f"Environment {in_quotes(diagnosis.named)} breaks it: without it {best} predicts "
+            f"{outcome} alike in the "
+            f"other {n - 1} ({figures}), and it is at odds with them (p-value "
+            f"{format_p(refit.p_against_best)})."
         )
     if diagnosis.unlike and (breaks is None or breaks.environment != worst.environment):
         yield f"Given {subset}, {_who_is_unlike(diagnosis, worst)}."
     elif not diagnosis.unlike and breaks is None:
         among = "" if all(test.deviation for test in diagnosis.tests) else " that can be compared"
-        p_value = f"the smallest p-value is {format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}"
+        p_value = (
+            f"the smallest p-value is {format_p(worst.p_value)}, not below "
+            f"{diagnosis.threshold:.2g}"
+        )
         yield f"No environment{among} stands out given {subset}: {p_value}."
     if diagnosis.unjudged:
-        yield f"Whether {subset} is compatible with invariance cannot be judged: {diagnosis.unjudged}."
+        yield (
+            f"Whether {subset} is compatible with invariance cannot be judged: "
+            f"{diagnosis.unjudged}."
+        )
     elif not diagnosis.nothing_compatible or grade is Grade.but_for:
         compatible = "compatible" if diagnosis.compatible else "not compatible"
         judged = f"{p_values_in_words(diagnosis.evidence)}, {diagnosis.judged_by}"
@@ -598,27 +742,44 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"Without {in_quotes(worst.environment)} {so} (p-value {p_value}, exact {exact})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
         assert left.refit is not None
-        p_values = f"p-value {format_p_value(left.refit.best_p_invariant)}, with it {format_p(left.refit.best_p_with)}"
+        p_values = (
+            f"p-value {format_p_value(left.refit.best_p_invariant)}, with it "
+            f"{format_p(left.refit.best_p_with)}"
+        )
         r2 = f"R² {format_share(left.best_r2, 2)} instead of {format_share(left.r2, 2)}"
         best = format_subset(left.refit.best or ())
-        yield f"Without {in_quotes(left.environment)} {best} is compatible ({p_values}) and predicts better ({r2})."
+        yield (
+            f"Without {in_quotes(left.environment)} {best} is compatible ({p_values}) and "
+            f"predicts better ({r2})."
+        )
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
-            "Nothing was left out: an environment may be unlike the others because it acts on the outcome itself, or "
+            "Nothing was left out: an environment may be unlike the others because it acts on the "
+            "outcome itself, or "
             "because it alone shows what is not invariant."
         )
 
 
 def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
-    label, n_unlike = worst.environment, len(diagnosis.unlike)
-    which = f"{n_unlike:,} of {diagnosis.n_environments:,} environments are unlike the rest, most {in_quotes(label)}"
+    label = worst.environment
+    n_unlike = len(diagnosis.unlike)
+    which = (
+        f"{n_unlike:,} of {diagnosis.n_environments:,} environments are unlike the rest, most "
+        f"{in_quotes(label)}"
+    )
     if label is None:
         which = "the two environments differ"
     elif n_unlike == 1 or diagnosis.grade is Grade.but_for:
         which = f"environment {in_quotes(label)} is unlike the others"
-    found = f"{which}: {_DIFFER[worst.part]} most (p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g})"
+    found = (
+        f"{which}: {_DIFFER[worst.part]} most (p-value {format_p(worst.p_value)}, below "
+        f"{diagnosis.threshold:.2g})"
+    )
     if diagnosis.grade is Grade.but_for and n_unlike > 1:
-        return f"{found}; also below it: {n_unlike - 1:,} more, against rows that include {in_quotes(label)}"
+        return (
+            f"{found}; also below it: {n_unlike - 1:,} more, against rows that include "
+            f"{in_quotes(label)}"
+        )
     if diagnosis.grade is not Grade.alike:
         return found
     size = f"coefficients differ by {format_difference(diagnosis.evidence)}"
@@ -626,18 +787,25 @@ def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
-    together = EnvironmentTest("all together", sum(test.rows for test in diagnosis.tests), diagnosis.whole)
+    together = EnvironmentTest(
+        "all together", sum(test.rows for test in diagnosis.tests), diagnosis.whole
+    )
     places, notes = shown_first([_p_value(test) for test in diagnosis.tests])
-    tests, rows = (*(diagnosis.tests[e] for e in places), together), []
+    tests = (*(diagnosis.tests[e] for e in places), together)
+    rows = []
     for test in tests:
-        found, figures = test.deviation, ["–"] * (3 + len(diagnosis.parts))
+        found = test.deviation
+        figures = ["–"] * (3 + len(diagnosis.parts))
         if found is not None:
             parts = (format_p(found.parts[name].p_value) for name in diagnosis.parts)
-            expected = "–" if np.isnan(found.expected_deviance) else f"{found.expected_deviance:.1f}"
+            expected = (
+                "–" if np.isnan(found.expected_deviance) else f"{found.expected_deviance:.1f}"
+            )
             figures = [f"{found.deviance:.1f}", expected, format_p(found.p_value), *parts]
         rows.append((f"{test.rows:,}", *figures))
     sentence = (
-        "Each against the rows of all others together, by all parts (Bonferroni's rule) and, in the last columns, by "
+        "Each against the rows of all others together, by all parts (Bonferroni's rule) and, in "
+        "the last columns, by "
         "each. P-values are of exact invariance."
     )
     head = "rows", "T", "expected", "p-value", *diagnosis.parts
@@ -654,20 +822,30 @@ def _own_section(own: OwnCoefficients, tests: tuple[EnvironmentTest, ...]) -> Se
     """What is farthest from the usual, in units of its margin"""
     far = np.nan_to_num(np.abs(own.estimates - own.usual) / own.margins)
     order = np.argsort(-far, axis=None, kind="stable")[: min(_MOST_OWN, np.count_nonzero(far))]
-    labels, rows = name_labels([str(test.environment) for test in tests], _LONGEST_LABEL), []
+    labels = name_labels([str(test.environment) for test in tests], _LONGEST_LABEL)
+    rows = []
     for e, j in zip(*np.unravel_index(order, far.shape), strict=True):
-        estimate, margin = own.estimates[e, j], own.margins[e, j]
+        estimate = own.estimates[e, j]
+        margin = own.margins[e, j]
         interval = f"[{estimate - margin:z.3g}, {estimate + margin:z.3g}]"
         name = shorten(own.names[j], _LONGEST_LABEL)
         rows.append((labels[e], name, f"{estimate:z.3g}", interval, f"{own.usual[e, j]:z.3g}"))
     sentences = (
-        f"Deviations explain {format_percent(own.share)} of the noise. Coefficients of each environment are predicted "
-        "from its rows and from how all deviate, with 95% intervals. Its mean is what is expected at the means of its "
+        f"Deviations explain {format_percent(own.share)} of the noise. Coefficients of each "
+        "environment are predicted "
+        "from its rows and from how all deviate, with 95% intervals. Its mean is what is expected "
+        "at the means of its "
         "features; usual is by the coefficients of all.",
     )
-    notes = (f"… the {len(rows)} farthest from the usual, of {np.isfinite(own.estimates).sum():,}.",) if rows else ()
+    notes = (
+        (f"… the {len(rows)} farthest from the usual, of {np.isfinite(own.estimates).sum():,}.",)
+        if rows
+        else ()
+    )
     table = (("environment", "of", "own", "interval", "usual"), *rows) if rows else ()
-    return Section("Coefficients of environments", sentences, table=table, notes=notes, text_columns=(0, 1))
+    return Section(
+        "Coefficients of environments", sentences, table=table, notes=notes, text_columns=(0, 1)
+    )
 
 
 def _left_out_section(diagnosis: Diagnosis) -> Section:
@@ -682,13 +860,17 @@ def _left_out_section(diagnosis: Diagnosis) -> Section:
         if left.refit is not None:
             chosen = left.refit.selected
             then = "nothing compatible" if chosen is None else format_subset(chosen, width)
-        rows.append((label, format_p(left.p_invariant), format_p(left.p_exact), format_share(left.r2), then))
+        rows.append(
+            (label, format_p(left.p_invariant), format_p(left.p_exact), format_share(left.r2), then)
+        )
     more = _inclusion_changes(diagnosis) if diagnosis.refitted else NOT_REFITTED
     table = tuple(row if diagnosis.refitted else row[:-1] for row in rows)
     sentences = f"p_inv and R² are of {format_subset(diagnosis.subset)}.", more
     if n_not_asked := diagnosis.n_environments - len(diagnosis.left_out):
         notes = (f"… {n_not_asked:,} environments, which deviate less, were not left out.",)
-    return Section("Without each environment", sentences, table=table, notes=notes, text_columns=(0, 4))
+    return Section(
+        "Without each environment", sentences, table=table, notes=notes, text_columns=(0, 4)
+    )
 
 
 def _inclusion_changes(diagnosis: Diagnosis) -> str:
@@ -714,20 +896,28 @@ def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
     if n < 2:
         yield f"There is one {kind} subset only, {format_subset(diagnosis.leading.subsets[0])}."
     elif not diagnosis.experiments:
-        yield f"No feature, moved alone by {SHIFT:g} standard deviations, would tell the {n} {kind} subsets apart."
+        yield (
+            f"No feature, moved alone by {SHIFT:g} standard deviations, would tell the {n} "
+            f"{kind} subsets apart."
+        )
     for found in diagnosis.experiments[:_MOST_EXPERIMENTS]:
         (low, down), (high, up) = found.lowest, found.highest
         yield (
-            f"Move {printable(found.feature)} alone by {SHIFT:g} standard deviations: what the {n} {kind} subsets then "
-            f"predict scatters by {found.disagreement:.2g}, {found.disagreement / diagnosis.leading.noise:.1f} times "
-            f"the noise, from {down:+.2g} by {format_subset(low)} to {up:+.2g} by {format_subset(high)}."
+            f"Move {printable(found.feature)} alone by {SHIFT:g} standard deviations: what the "
+            f"{n} {kind} subsets then "
+            f"predict scatters by {found.disagreement:.2g}, "
+            f"{found.disagreement / diagnosis.leading.noise:.1f} times "
+            f"the noise, from {down:+.2g} by {format_subset(low)} to {up:+.2g} by "
+            f"{format_subset(high)}."
         )
 
 
 def _small_environments(diagnosis: Diagnosis) -> Iterator[str]:
-    sites, p = diagnosis.sites, len(diagnosis.feature_names)
+    sites = diagnosis.sites
+    p = len(diagnosis.feature_names)
     yield (
-        f"Subsets hold at most {sites.largest} of {p} features: a fit needs two rows more than columns that vary, in "
+        f"Subsets hold at most {sites.largest} of {p} features: a fit needs two rows more than "
+        "columns that vary, in "
         "every environment."
     )
     for label, largest in sorted(sites.without.items(), key=lambda item: -item[1]):

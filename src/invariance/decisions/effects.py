@@ -1,4 +1,5 @@
-"""Effects of the selected features in readable units: differences of the outcome, or ratios of odds, rates, hazards."""
+"""Effects of the selected features in readable units: differences of the outcome, or ratios of
+odds, rates, hazards."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from .._tools.sections import Section
-from .._tools.text import COLUMNS, UNKNOWN, display_width, in_quotes, name_labels, with_equal_decimals
+from .._tools.text import (
+    COLUMNS,
+    UNKNOWN,
+    display_width,
+    in_quotes,
+    name_labels,
+    with_equal_decimals,
+)
 from ..data.checks import listing
 from ..data.terms import Dummies, SplineBasis
 from ..exceptions import SettingError
@@ -34,32 +42,46 @@ _ROUNDING = 1e-9
 
 
 class Unit(NamedTuple):
-    """size : of the change that an effect is of; text : "per 10", "1 against 0", or "" of a column of a curve"""
+    """size : of the change that an effect is of; text : "per 10", "1 against 0", or "" of a column
+    of a curve"""
 
     size: float
     text: str
 
 
 def scale_of(decision: Decision) -> str:
-    """What effects are, by the kind of outcome and the link: "difference", "odds ratio", "ratio of means" …"""
+    """What effects are, by the kind of outcome and the link: "difference", "odds ratio", "ratio of
+    means" …"""
     assert decision.predictions is not None
     outcome = decision.predictions.outcome
     known = {"identity": "difference", "logit": "odds ratio", "log": outcome.kind.ratio}
     if outcome.link not in known:
-        told = f"effects with a {outcome.link} link are neither differences nor ratios of {outcome.name}"
+        told = (
+            f"effects with a {outcome.link} link are neither differences nor ratios of "
+            f"{outcome.name}"
+        )
         raise SettingError(f"{told}: decision_.coefficients() has its coefficients.")
     return known[outcome.link]
 
 
-def effects(decision: Decision, coverage: float = 0.95, by_environment: bool = False) -> pd.DataFrame:
+def effects(
+    decision: Decision, coverage: float = 0.95, by_environment: bool = False
+) -> pd.DataFrame:
     """Return the table of `Decision.effects`."""
     import pandas as pd
 
     assert decision.predictions is not None
-    scale, units = scale_of(decision), decision.units
+    scale = scale_of(decision)
+    units = decision.units
     found = decision.coefficients(coverage)
     features = decision.predictions.selection.data.features.chosen(decision.mask)
-    owners = dict(zip(features.columns, np.repeat(np.array(features.names, object), features.widths), strict=True))
+    owners = dict(
+        zip(
+            features.columns,
+            np.repeat(np.array(features.names, object), features.widths),
+            strict=True,
+        )
+    )
     size = np.array([units[name].size for name in found["column"]])
     pooled_first = np.roll(decision.estimates.errors, 1, axis=0).ravel()
     between = _between_environments(decision, coverage, len(found))
@@ -75,7 +97,10 @@ def effects(decision: Decision, coverage: float = 0.95, by_environment: bool = F
             "unit": [units[name].text for name in found["column"]],
             "size": size,
             "environment": found["environment"],
-            **{name: per_unit(found[name].to_numpy(dtype=float)) for name in ("estimate", "lower", "upper")},
+            **{
+                name: per_unit(found[name].to_numpy(dtype=float))
+                for name in ("estimate", "lower", "upper")
+            },
             "standard_error": size * np.where(found["estimate"].isna(), np.nan, pooled_first),
             "tau": size * between["tau"],
             "i2": between["i2"],
@@ -95,16 +120,20 @@ _BETWEEN = "tau", "i2", "p_interaction", "prediction_lower", "prediction_upper"
 
 def _between_environments(decision: Decision, coverage: float, n: int) -> dict[str, Floats]:
     """Return figures of the pool's rows, which come first, in columns (n,) that are else NaN."""
-    found, columns = decision.between_environments, {name: np.full(n, np.nan) for name in _BETWEEN}
+    found = decision.between_environments
+    columns = {name: np.full(n, np.nan) for name in _BETWEEN}
     if found is not None:
         low, high = found.prediction_interval(coverage)
-        for name, values in zip(_BETWEEN, (found.tau, found.i2, found.p_value, low, high), strict=True):
+        for name, values in zip(
+            _BETWEEN, (found.tau, found.i2, found.p_value, low, high), strict=True
+        ):
             columns[name][: len(values)] = values
     return columns
 
 
 def effect_records(decision: Decision) -> list[dict[str, Any]] | None:
-    """Return the rows of the table with those of environments, labels as text; None if there are no effects."""
+    """Return the rows of the table with those of environments, labels as text; None if there are no
+    effects."""
     if decision.predictions is None:
         return None
     try:
@@ -131,20 +160,25 @@ def effect_section(decision: Decision) -> Section | None:
         return None
     if table.empty:
         return None
-    scale, shown = scale_of(decision), table.iloc[:_MOST_SHOWN]
+    scale = scale_of(decision)
+    shown = table.iloc[:_MOST_SHOWN]
     intervals, compared, predicted = (
         bool(shown[name].notna().any()) for name in ("lower", "p_interaction", "prediction_lower")
     )
     head = ["difference" if scale == "difference" else "ratio", *["95% interval"] * intervals]
     head += [*["I²", "τ", "p"] * compared, *["in a new one"] * predicted]
-    between, rows, labels = " to " if scale == "difference" else "–", [], []
+    between = " to " if scale == "difference" else "–"
+    rows = []
+    labels = []
     each: list[Any] = list(shown.itertuples())
     for row in each:
         estimate, low, high = with_equal_decimals([row.estimate, row.lower, row.upper], 3)
         cells = [f"{estimate}{'*' if row.infinite else ''}", *[f"{low}{between}{high}"] * intervals]
         cells += [i2_text(row.i2), tau_text(row.tau), format_p_value(row.p_interaction)] * compared
         rows.append((*cells, *[prediction_text(row, between)] * predicted))
-        labels.append(row.column if row.column.startswith(f"{row.feature}=") else f"{row.column} {row.unit}")
+        labels.append(
+            row.column if row.column.startswith(f"{row.feature}=") else f"{row.column} {row.unit}"
+        )
     notes = ["* Infinite by separation: the penalised estimate."] * bool(table["infinite"].any())
     notes += infinite_in_words(decision)
     if len(table) > len(shown):
@@ -152,12 +186,18 @@ def effect_section(decision: Decision) -> Section | None:
     kind = "differences" if scale == "difference" else scale.replace("ratio", "ratios")
     about = f"{kind.capitalize()}{' with 95% intervals' * intervals}."
     if compared:
-        about += f" I², τ{' (of logarithms)' * (scale != 'difference')} and p: differences between environments"
+        about += (
+            f" I², τ{' (of logarithms)' * (scale != 'difference')} and p: differences "
+            "between environments"
+        )
         about += "; in a new one: 95% prediction interval." if predicted else "."
     told: dict[str, Any] = {"title": "Effects", "sentences": (about,), "notes": tuple(notes)}
     taken = sum(2 + max(map(display_width, cells)) for cells in zip(head, *rows, strict=True))
     if taken > COLUMNS - 2 - _SHORTEST_LABEL:
-        facts = (", ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True)) for row in rows)
+        facts = (
+            ", ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True))
+            for row in rows
+        )
         return Section(facts=tuple(zip(labels, facts, strict=True)), **told)
     short = ["feature", *name_labels(labels, COLUMNS - 2 - taken)]
     lines = tuple((label, *cells) for label, cells in zip(short, [tuple(head), *rows], strict=True))
@@ -166,7 +206,8 @@ def effect_section(decision: Decision) -> Section | None:
 
 def infinite_in_words(decision: Decision) -> Iterator[str]:
     """Yield which estimates of environments are infinite and do not count in comparisons."""
-    columns, labels = np.array(decision.columns, dtype=object), decision.findings.posterior.environments
+    columns = np.array(decision.columns, dtype=object)
+    labels = decision.findings.posterior.environments
     each = [
         f"{in_quotes(label)} ({'all' if mask.all() else listing(columns[mask])})"
         for label, mask in zip(labels, decision.estimates.infinite[:-1], strict=True)
@@ -176,7 +217,10 @@ def infinite_in_words(decision: Decision) -> Iterator[str]:
         yield f"Not compared, because infinite there: {listing(each)}."
     between = decision.between_environments
     if each and between is not None and (between.n_environments < FEWEST_FOR_PREDICTION).any():
-        yield f"Intervals for a new environment need the estimates of {FEWEST_FOR_PREDICTION} environments."
+        yield (
+            f"Intervals for a new environment need the estimates of {FEWEST_FOR_PREDICTION} "
+            "environments."
+        )
 
 
 def i2_text(value: float) -> str:
@@ -201,20 +245,22 @@ def effect_name(feature: str, column: str) -> str:
 
 
 def units_of(data: Any) -> dict[str, Unit]:
-    """{column: unit}: levels against the reference, the larger of two values against the smaller, else the pooled
-    standard deviation, rounded to 1, 2 or 5 times a power of ten"""
-    names, rows, encoding = data.features.columns, rows_of(data), data.encoding
+    """{column: unit}: levels against the reference, the larger of two values against the smaller,
+    else the pooled standard deviation, rounded to 1, 2 or 5 times a power of ten"""
+    names = data.features.columns
+    rows = rows_of(data)
+    encoding = data.encoding
     if rows is not None:
-        mean, low, high = rows.X.mean(axis=0), rows.X.min(axis=0), rows.X.max(axis=0)
+        mean = rows.X.mean(axis=0)
+        low = rows.X.min(axis=0)
+        high = rows.X.max(axis=0)
         variance = rows.X.var(axis=0)
     else:
         moments = moments_of(data)
         at = moments.feature_columns
-        mean, low, high = (
-            moments.pooled_mean[at],
-            moments.minimum[:, at].min(axis=0),
-            moments.maximum[:, at].max(axis=0),
-        )
+        mean = moments.pooled_mean[at]
+        low = moments.minimum[:, at].min(axis=0)
+        high = moments.maximum[:, at].max(axis=0)
         variance = np.diagonal(moments.scatter[-1])[at] / moments.n_rows
     two = np.abs(variance - (mean - low) * (high - mean)) <= _ROUNDING * (high - low) ** 2
     units = {}
@@ -224,7 +270,9 @@ def units_of(data: Any) -> dict[str, Unit]:
     for term in () if encoding is None else encoding.terms:
         if isinstance(term, Dummies) and len(term.levels) > 1:
             of_levels = zip(term.names, term.levels[1:], strict=True)
-            units |= {name: Unit(1.0, f"{level} against {term.levels[0]}") for name, level in of_levels}
+            units |= {
+                name: Unit(1.0, f"{level} against {term.levels[0]}") for name, level in of_levels
+            }
         elif isinstance(term, SplineBasis):
             units |= dict.fromkeys(term.names, Unit(1.0, ""))
     return units
@@ -246,15 +294,32 @@ def standard_errors_in_words(decision: Decision) -> str:
     if np.isnan(decision.estimates.errors[-1]).all():
         return ""
     if isinstance(model, GaussianRandomDeviations):
-        return "standard errors by leaving out each environment, with a degree of freedom less than environments"
+        return (
+            "standard errors by leaving out each environment, with a degree of freedom less "
+            "than environments"
+        )
     if isinstance(model, MeanGaussian):
-        return "standard errors of weighted least squares, each environment with its own variance, rows independent"
-    if isinstance(model, StructuredDeviations) and model.design.variable is not None and model.design.variable.ar:
+        return (
+            "standard errors of weighted least squares, each environment with its own "
+            "variance, rows independent"
+        )
+    if (
+        isinstance(model, StructuredDeviations)
+        and model.design.variable is not None
+        and model.design.variable.ar
+    ):
         return "standard errors of least squares on prewhitened rows"
     if model.by_least_squares is not None:
         return "standard errors of least squares on all rows, as independent"
     pseudo = ""
     if getattr(getattr(model, "specification", None), "pseudo_rows", 0.0):
         finite = not decision.estimates.infinite[-1].any()
-        pseudo = ", without pseudo-data" if finite else ", with pseudo-data, without which it has no maximum"
-    return f"standard errors from the inverse of the information of the likelihood of all rows, as independent{pseudo}"
+        pseudo = (
+            ", without pseudo-data"
+            if finite
+            else ", with pseudo-data, without which it has no maximum"
+        )
+    return (
+        "standard errors from the inverse of the information of the likelihood of all rows, "
+        f"as independent{pseudo}"
+    )

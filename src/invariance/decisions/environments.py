@@ -26,13 +26,15 @@ from ..moments.least_squares import root_of
 from ..moments.moments import Moments, against_the_rest, with_equal_means, with_own_means
 
 ALARM = 0.05
-# Exact invariance, with which environments are compared with the rest whatever the other p-values are.
+# Exact invariance, with which environments are compared with the rest whatever the other p-values
+# are.
 _ASKED = Tolerance(rho=0.0, tau=0.0, level=1e-300, weak_level=1e-300)
 
 
 @dataclass(frozen=True)
 class DeviancePart:
-    """A share of T, and the p-value that it is so large under invariance; None where nothing there can differ."""
+    """A share of T, and the p-value that it is so large under invariance; None where nothing there
+    can differ."""
 
     deviance: float
     p_value: float | None
@@ -40,9 +42,11 @@ class DeviancePart:
 
 @dataclass(frozen=True)
 class Deviation:
-    """deviance : T = −2 log Λ of the groups; expected_deviance, deviance_sd : its mean and standard deviation under
+    """deviance : T = −2 log Λ of the groups; expected_deviance, deviance_sd : its mean and standard
+    deviation under
         invariance; p_gaussian : its p-value for Gaussian noise, or by the law for many rows
-    parts : {"intercept", "slopes", "variance" (or "dispersion", "baseline", nothing)}, whose deviances add up to T
+    parts : {"intercept", "slopes", "variance" (or "dispersion", "baseline", nothing)}, whose
+        deviances add up to T
     p_value : of the parts together: what is decided by
     """
 
@@ -56,13 +60,16 @@ class Deviation:
     @property
     def worst_part(self) -> str:
         """The part with the smallest p-value."""
-        tested = {name: part.p_value for name, part in self.parts.items() if part.p_value is not None}
+        tested = {
+            name: part.p_value for name, part in self.parts.items() if part.p_value is not None
+        }
         return min(tested, key=lambda name: tested[name], default=INTERCEPT)
 
 
 @dataclass(frozen=True)
 class EnvironmentTest:
-    """One environment against the rows of all others together; deviation is None where the fits cannot be decided."""
+    """One environment against the rows of all others together; deviation is None where the fits
+    cannot be decided."""
 
     environment: Hashable
     rows: int
@@ -70,7 +77,8 @@ class EnvironmentTest:
 
 
 class EnvironmentTests(ABC):
-    """The tests of one subset: of one environment against all others, or of all against one common fit."""
+    """The tests of one subset: of one environment against all others, or of all against one common
+    fit."""
 
     environments: tuple[Hashable, ...]
     counts: Integers
@@ -81,11 +89,14 @@ class EnvironmentTests(ABC):
 
     def each(self) -> tuple[EnvironmentTest, ...]:
         labelled = zip(self.environments, self.counts.tolist(), strict=True)
-        return tuple(EnvironmentTest(label, n, self.deviation(e)) for e, (label, n) in enumerate(labelled))
+        return tuple(
+            EnvironmentTest(label, n, self.deviation(e)) for e, (label, n) in enumerate(labelled)
+        )
 
 
 class CheckedTails(EnvironmentTests):
-    """Tests of one subset by the law of normal noise, whose p-values of coefficients are checked by permutations."""
+    """Tests of one subset by the law of normal noise, whose p-values of coefficients are checked by
+    permutations."""
 
     _mask: Mask
 
@@ -96,15 +107,21 @@ class CheckedTails(EnvironmentTests):
 
     @cached_property
     def _chance_of_tails(self) -> float:
-        """Smallest p-value that coefficients of an environment can have, since residuals permuted between environments
-        deviate as much as the data; 0 if tails are not heavy, or rows unknown or too few."""
+        """Smallest p-value that coefficients of an environment can have, since residuals permuted
+        between environments deviate as much as the data; 0 if tails are not heavy, or rows unknown
+        or too few."""
         if self.counts.min() < SMALLEST_ENVIRONMENT:
             return 0.0
-        model, chosen = self._by_least_squares, self._mask[None]
-        if model.data is None or not model.excess_kurtosis(chosen)[0] > HEAVY * np.sqrt(24.0 / model.n_rows):
+        model = self._by_least_squares
+        chosen = self._mask[None]
+        if model.data is None or not model.excess_kurtosis(chosen)[0] > HEAVY * np.sqrt(
+            24.0 / model.n_rows
+        ):
             return 0.0
         each = model.invariance_test(chosen, _ASKED).each[0]
-        return 0.0 if np.isnan(each) else float(1.0 - (1.0 - each) ** (1.0 / len(self.environments)))
+        return (
+            0.0 if np.isnan(each) else float(1.0 - (1.0 - each) ** (1.0 / len(self.environments)))
+        )
 
     def _beyond_tails(self, part: DeviancePart) -> DeviancePart:
         """The part, with the p-value of permutations if that of the F test raises an alarm."""
@@ -114,11 +131,13 @@ class CheckedTails(EnvironmentTests):
 
 
 class GaussianTests(CheckedTails):
-    """Of intercepts and slopes, by F tests corrected for groups that scatter more than others, and of variances, by
-    Bartlett's test corrected for tails; from second moments or, where these cannot decide, from the rows."""
+    """Of intercepts and slopes, by F tests corrected for groups that scatter more than others, and
+    of variances, by Bartlett's test corrected for tails; from second moments or, where these cannot
+    decide, from the rows."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
-        self._model, self._mask = model, mask
+        self._model = model
+        self._mask = mask
         self._moments = subset_moments(model, mask)
         self.environments, self.counts = self._moments.environments, self._moments.counts
 
@@ -132,41 +151,64 @@ class GaussianTests(CheckedTails):
 
     def deviation(self, e: int | None) -> Deviation | None:
         moments = self._moments if e is None else _with_factors_against_the_rest(self._moments, e)
-        found, data = self._compared(e, moments, with_equal_means(moments)), self._model.data
+        found = self._compared(e, moments, with_equal_means(moments))
+        data = self._model.data
         if found is None and data is not None:
-            groups = data.environment_index if e is None else (data.environment_index != e).astype(np.intp)
-            labels, X = moments.environments, data.X[:, data.features.expand(self._mask)]
+            groups = (
+                data.environment_index
+                if e is None
+                else (data.environment_index != e).astype(np.intp)
+            )
+            labels = moments.environments
+            X = data.X[:, data.features.expand(self._mask)]
             rows = np.column_stack([X[:, np.ptp(X, axis=0) > 0.0], data.y])
             centred = np.empty_like(rows)
             for own in (groups == g for g in range(len(labels))):
                 varies = np.ptp(rows[own], axis=0) > 0.0
                 centred[own] = np.where(varies, rows[own] - rows[own].mean(axis=0), 0.0)
             within = centred[:, np.append(np.ptp(centred[:, :-1], axis=0) > 0.0, True)]
-            both = (_grouped(data, each[:, :-1], each[:, -1], groups, labels) for each in (rows, within))
+            both = (
+                _grouped(data, each[:, :-1], each[:, -1], groups, labels) for each in (rows, within)
+            )
             found = self._compared(e, *both)
         return found
 
     def _extra_intercepts(self, e: int | None) -> Integers:
-        """(G + 1,) of the fits to the groups and to the pool, beyond one: where baselines are free, the rest of the
-        environments has one for each of them"""
+        """(G + 1,) of the fits to the groups and to the pool, beyond one: where baselines are free,
+        the rest of the environments has one for each of them"""
         free = self._model.extra_intercepts
         if e is None:
             return np.append(np.zeros(len(self.environments), np.int64), free)
         return np.array([0, max(free - 1, 0), free])
 
     def _compared(
-        self, e: int | None, data: MultiEnvironmentData | Moments, centred: MultiEnvironmentData | Moments
+        self,
+        e: int | None,
+        data: MultiEnvironmentData | Moments,
+        centred: MultiEnvironmentData | Moments,
     ) -> Deviation | None:
-        """Of groups, by their data and by the same as if all had the same means, which a fit of common slopes has."""
-        full, extra = self._model.at_level(Level.full), self._extra_intercepts(e)
+        """Of groups, by their data and by the same as if all had the same means, which a fit of
+        common slopes has."""
+        full = self._model.at_level(Level.full)
+        extra = self._extra_intercepts(e)
         assert isinstance(full, GaussianModel)
-        model, within = full.of(data), full.of(centred)
-        fits, about = (each.residuals(np.ones((1, each.n_features), dtype=bool)) for each in (model, within))
+        model = full.of(data)
+        within = full.of(centred)
+        fits, about = (
+            each.residuals(np.ones((1, each.n_features), dtype=bool)) for each in (model, within)
+        )
         fits = fits._replace(ranks=fits.ranks + extra)
-        n, groups, counts = model.n_rows, model.moments.n_environments, model.moments.counts.astype(float)
-        if np.isnan([*fits.rss[0], about.rss[0, -1]]).any() or (counts < fits.ranks[0, :-1] + 2).any():
+        n = model.n_rows
+        groups = model.moments.n_environments
+        counts = model.moments.counts.astype(float)
+        if (
+            np.isnan([*fits.rss[0], about.rss[0, -1]]).any()
+            or (counts < fits.ranks[0, :-1] + 2).any()
+        ):
             return None
-        own, pooled, common = fits.rss[0, :-1], float(fits.rss[0, -1]), float(about.rss[0, -1])
+        own = fits.rss[0, :-1]
+        pooled = float(fits.rss[0, -1])
+        common = float(about.rss[0, -1])
         together = float(own.sum())
         left = (
             n - groups - fits.ranks[0, :-1].sum(),
@@ -174,28 +216,40 @@ class GaussianTests(CheckedTails):
             n - 1 - fits.ranks[0, -1],
         )
         variance = float(n * np.log(together / n) - counts @ np.log(own / counts))
-        # As in the F test of Brown and Forsythe: outliers in a group move its coefficients, and raise its own variance.
+        # As in the F test of Brown and Forsythe: outliers in a group move its coefficients, and
+        # raise its own variance.
         scatter = float((1.0 - counts / n) @ (own / fits.freedom[0, :-1])) / (groups - 1)
         inflation = max(1.0, scatter / (together / float(left[0])))
         parts = {
-            INTERCEPT: _f_test(n, pooled, common, float(left[2] - left[1]), float(left[1]), inflation),
-            SLOPES: _f_test(n, common, together, float(left[1] - left[0]), float(left[0]), inflation),
-            VARIANCE: DeviancePart(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
+            INTERCEPT: _f_test(
+                n, pooled, common, float(left[2] - left[1]), float(left[1]), inflation
+            ),
+            SLOPES: _f_test(
+                n, common, together, float(left[1] - left[0]), float(left[0]), inflation
+            ),
+            VARIANCE: DeviancePart(
+                variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])
+            ),
         }
         parts = {name: part for name, part in parts.items() if name in self._model.compares}
         if e is not None:
-            parts |= {name: self._beyond_tails(part) for name, part in parts.items() if name != VARIANCE}
+            parts |= {
+                name: self._beyond_tails(part) for name, part in parts.items() if name != VARIANCE
+            }
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
-        return Deviation(total, mean, float(np.sqrt(square)), exact, _p_value_of_parts(parts), parts)
+        return Deviation(
+            total, mean, float(np.sqrt(square)), exact, _p_value_of_parts(parts), parts
+        )
 
 
 class MeanTests(GaussianTests):
     """Of the coefficients alone, each environment with a variance of its own."""
 
     def deviation(self, e: int | None) -> Deviation | None:
-        places, every = np.arange(len(self.counts)), np.ones(len(self.counts), dtype=bool)
+        places = np.arange(len(self.counts))
+        every = np.ones(len(self.counts), dtype=bool)
         # Those with an intercept of their own, where slopes alone are compared.
         apart = places > 0 if e is None else places == e
         free = self._model.extra_intercepts > 0
@@ -204,32 +258,44 @@ class MeanTests(GaussianTests):
         rest = np.zeros(3) if e is None else self._deviance(places != e, ~every)
         if whole is None or slopes is None or rest is None:
             return None
-        added, intercept = _less(whole, rest), _less(whole, slopes)
+        added = _less(whole, rest)
+        intercept = _less(whole, slopes)
         deviance, mean, degrees = added.tolist()
         if degrees <= 0.0:
             return None
         unit = mean / degrees
         shares = {INTERCEPT: intercept.tolist(), SLOPES: _less(added, intercept).tolist()}
         shares = {name: share for name, share in shares.items() if name in self._model.compares}
-        parts = {name: _chi_square_test(part, freedom, unit) for name, (part, _, freedom) in shares.items()}
+        parts = {
+            name: _chi_square_test(part, freedom, unit)
+            for name, (part, _, freedom) in shares.items()
+        }
         p_value = float(chdtrc(degrees, deviance / unit))
-        return Deviation(deviance, mean, unit * float(np.sqrt(2.0 * degrees)), p_value, p_value, parts)
+        return Deviation(
+            deviance, mean, unit * float(np.sqrt(2.0 * degrees)), p_value, p_value, parts
+        )
 
     def _deviance(self, kept: Mask, apart: Mask) -> Floats | None:
-        """(3,) T of the environments `kept` (E,), its mean and degrees of freedom; None where it cannot be decided."""
-        found, data = self._of_model(self._model.of(with_own_means(self._moments, kept, apart))), self._model.data
+        """(3,) T of the environments `kept` (E,), its mean and degrees of freedom; None where it
+        cannot be decided."""
+        found = self._of_model(self._model.of(with_own_means(self._moments, kept, apart)))
+        data = self._model.data
         if found is None and data is not None:
             rows = kept[data.environment_index]
             X = data.X[rows][:, data.features.expand(self._mask)]
-            groups, labels = (np.cumsum(kept) - 1)[data.environment_index[rows]], tuple(np.flatnonzero(kept).tolist())
+            groups = (np.cumsum(kept) - 1)[data.environment_index[rows]]
+            labels = tuple(np.flatnonzero(kept).tolist())
             columns = np.column_stack([X, groups[:, None] == np.flatnonzero(apart[kept])])
-            found = self._of_model(self._model.of(_grouped(data, columns, data.y[rows], groups, labels)))
+            found = self._of_model(
+                self._model.of(_grouped(data, columns, data.y[rows], groups, labels))
+            )
         return found
 
     @staticmethod
     def _of_model(model: GaussianModel) -> Floats | None:
         everything = np.ones((1, model.n_features), dtype=bool)
-        log_ratio, null = float(model.log_ratio_many(everything)[0]), model.null_many(everything)
+        log_ratio = float(model.log_ratio_many(everything)[0])
+        null = model.null_many(everything)
         if log_ratio == -np.inf:
             return None
         mean = -2.0 * float(null.expected[0]) if null.variance[0] > 0.0 else 0.0
@@ -237,12 +303,14 @@ class MeanTests(GaussianTests):
 
 
 class RandomDeviationTests(CheckedTails):
-    """By exact F tests of an intercept and slopes that one environment has on its own, as far as its rows can tell, and
-    of its mean absolute residual; of all together by the score test."""
+    """By exact F tests of an intercept and slopes that one environment has on its own, as far as
+    its rows can tell, and of its mean absolute residual; of all together by the score test."""
 
     def __init__(self, model: GaussianRandomDeviations, mask: Mask) -> None:
-        self._model, self._mask = model, mask
-        self.environments, self.counts = model.moments.environments, model.moments.counts
+        self._model = model
+        self._mask = mask
+        self.environments = model.moments.environments
+        self.counts = model.moments.counts
 
     @cached_property
     def _by_least_squares(self) -> GaussianModel:
@@ -251,10 +319,16 @@ class RandomDeviationTests(CheckedTails):
 
     @cached_property
     def _at(self) -> Coordinates | None:
-        return coordinates(self._model, self._mask) if self._model.log_ratio(self._mask) > -np.inf else None
+        return (
+            coordinates(self._model, self._mask)
+            if self._model.log_ratio(self._mask) > -np.inf
+            else None
+        )
 
     def deviation(self, e: int | None) -> Deviation | None:
-        model, at, nothing = self._model, self._at, DeviancePart(0.0, None)
+        model = self._model
+        at = self._at
+        nothing = DeviancePart(0.0, None)
         if at is None:
             return None
         if e is None:
@@ -262,11 +336,13 @@ class RandomDeviationTests(CheckedTails):
             deviance = -2.0 * model.log_ratio(self._mask)
             parts = dict.fromkeys(model.compares, nothing)
             return Deviation(deviance, np.nan, np.nan, p_value, p_value, parts)
-        n, k = model.n_rows, at.scores.shape[1]
+        n = model.n_rows
+        k = at.scores.shape[1]
         pooled = at.scores.sum(axis=0) * k / n
         left = float(at.squares.sum() - pooled @ at.scores.sum(axis=0))
         K = at.information[e]
-        score, form = at.scores[e] - K @ pooled, K - K @ K * k / n
+        score = at.scores[e] - K @ pooled
+        form = K - K @ K * k / n
         free = model.extra_intercepts > 0
         # The constant column, in these coordinates
         shift = np.zeros(k) if free else np.linalg.inv(at.basis)[:, 0]
@@ -276,10 +352,13 @@ class RandomDeviationTests(CheckedTails):
         own = 0.0
         if kept.any() and not free:
             own = min(float((shift @ score) ** 2 / (shift @ form @ shift)), whole)
-        rank, freedom = int(kept.sum()), n - model.spent - k
+        rank = int(kept.sum())
+        freedom = n - model.spent - k
         absolute = model.absolute_p_value(self._mask, e)
         parts = {
-            INTERCEPT: self._beyond_tails(_f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0)),
+            INTERCEPT: self._beyond_tails(
+                _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0)
+            ),
             SLOPES: self._beyond_tails(
                 _f_test(n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0)
             ),
@@ -290,78 +369,104 @@ class RandomDeviationTests(CheckedTails):
         mean = n * (digamma(0.5 * freedom) - digamma(0.5 * (freedom - rank)))
         spread = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
         exact = 1.0 if together.p_value is None else together.p_value
-        return Deviation(together.deviance, float(mean), float(spread), exact, _p_value_of_parts(parts), parts)
+        return Deviation(
+            together.deviance, float(mean), float(spread), exact, _p_value_of_parts(parts), parts
+        )
 
 
 class RegressionTests(EnvironmentTests):
-    """By the regression itself, fitted to the groups that are compared. Parts are what the groups' own intercepts gain,
-    what their own slopes gain beyond, and what is left: where that is nothing, there is no third."""
+    """By the regression itself, fitted to the groups that are compared. Parts are what the groups'
+    own intercepts gain, what their own slopes gain beyond, and what is left: where that is nothing,
+    there is no third."""
 
     def __init__(self, model: RegressionModel, mask: Mask) -> None:
-        self._specification, self._data = model.specification, model.data
+        self._specification = model.specification
+        self._data = model.data
         self._columns = model.data.X[:, model.features.expand(mask)]
-        self.environments, self.counts = model.data.environments, model.data.counts
+        self.environments = model.data.environments
+        self.counts = model.data.counts
 
     def deviation(self, e: int | None) -> Deviation | None:
-        data, X, groups, labels = self._data, self._columns, self._data.environment_index, self.environments
+        data = self._data
+        X = self._columns
+        groups = self._data.environment_index
+        labels = self.environments
         if e is not None:
-            groups, labels = (groups == e).astype(np.intp), (False, True)
+            groups = (groups == e).astype(np.intp)
+            labels = (False, True)
         own = (groups[:, None] == np.arange(1, len(labels))).astype(float)
         # Where own slopes are not all that is left, they are columns, too.
         slopes = [X * level[:, None] for level in own.T] if self._specification.about_mean else []
-        columns, besides = np.column_stack([X, own, *slopes]), {"event": data.event, "exposure": data.exposure}
+        columns = np.column_stack([X, own, *slopes])
+        besides = {"event": data.event, "exposure": data.exposure}
         grouped = _grouped(data, columns, data.y, groups, labels, **besides)
         model = self._specification.model(self._specification, grouped)
         place = np.arange(model.n_features)
-        common, own_level = place < X.shape[1], place < X.shape[1] + len(labels) - 1
+        common = place < X.shape[1]
+        own_level = place < X.shape[1] + len(labels) - 1
         figures = model.figures(common)
         if not figures.log_ratio[0] > -np.inf:
             return None
-        deviance, degrees = -2.0 * float(figures.log_ratio[0]), float(figures.degrees[0])
+        deviance = -2.0 * float(figures.log_ratio[0])
+        degrees = float(figures.degrees[0])
         fits = model.figures(np.array([own_level, place >= 0])[: len(model.compares) - 1])
         gained = [*np.clip(2.0 * (fits.pooled - figures.pooled), 0.0, deviance), deviance]
         freed = [*(fits.parameters - figures.parameters), degrees]
         shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
         parts = {
-            name: _chi_square_test(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)
+            name: _chi_square_test(*map(float, share))
+            for name, *share in zip(model.compares, *shares, strict=True)
         }
         null = model.null_many(common)
         tail = float(model.invariance_tails(common, figures.log_ratio)[0])
         spread = 2.0 * float(np.sqrt(null.variance[0]))
-        return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, _p_value_of_parts(parts), parts)
+        return Deviation(
+            deviance, -2.0 * float(null.expected[0]), spread, tail, _p_value_of_parts(parts), parts
+        )
 
 
 class StratifiedTests(EnvironmentTests):
-    """Of the slopes, and of the dispersion if there is one, of a regression with a baseline in each environment."""
+    """Of the slopes, and of the dispersion if there is one, of a regression with a baseline in each
+    environment."""
 
     def __init__(self, model: RegressionModel, mask: Mask) -> None:
-        self._model, self._mask = model, mask[None]
-        self.environments, self.counts = model.data.environments, model.data.counts
+        self._model = model
+        self._mask = mask[None]
+        self.environments = model.data.environments
+        self.counts = model.data.counts
         self._against = list(model.against_the_rest(self._mask))
 
     def deviation(self, e: int | None) -> Deviation | None:
         if e is None:
-            log_ratio, null = self._model.log_ratio_many(self._mask), self._model.null_many(self._mask)
+            log_ratio = self._model.log_ratio_many(self._mask)
+            null = self._model.null_many(self._mask)
         else:
             log_ratio, null = self._against[e]
         if not log_ratio[0] > -np.inf or not null.variance[0] > 0.0:
             return None
-        deviance, mean = -2.0 * float(log_ratio[0]), -2.0 * float(null.expected[0])
+        deviance = -2.0 * float(log_ratio[0])
+        mean = -2.0 * float(null.expected[0])
         degrees = float(null.degrees[0])
         found = _chi_square_test(deviance, degrees, mean / degrees)
         p_value = 1.0 if found.p_value is None else found.p_value
         parts = dict.fromkeys(self._model.compares, DeviancePart(0.0, None)) | {SLOPES: found}
-        return Deviation(deviance, mean, 2.0 * float(np.sqrt(null.variance[0])), p_value, p_value, parts)
+        return Deviation(
+            deviance, mean, 2.0 * float(np.sqrt(null.variance[0])), p_value, p_value, parts
+        )
 
 
 def _p_value_of_parts(parts: Mapping[str, DeviancePart]) -> float:
-    """Of all parts that were tested, by Bonferroni's rule: of noise with heavy tails they depend on each other."""
+    """Of all parts that were tested, by Bonferroni's rule: of noise with heavy tails they depend on
+    each other."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
     return min(1.0, len(known) * min(known, default=1.0))
 
 
-def _f_test(n: int, joint: float, separate: float, degrees: float, left: float, inflation: float) -> DeviancePart:
-    """What own parameters save, so many of them, where noise saves so many times what equal variances would."""
+def _f_test(
+    n: int, joint: float, separate: float, degrees: float, left: float, inflation: float
+) -> DeviancePart:
+    """What own parameters save, so many of them, where noise saves so many times what equal
+    variances would."""
     if degrees <= 0.0:
         return DeviancePart(0.0, None)
     saved = max(joint - separate, 0.0)
@@ -382,21 +487,32 @@ def _less(whole: Floats, part: Floats) -> Floats:
 
 
 def _grouped(
-    data: MultiEnvironmentData, X: Floats, y: Floats, groups: Integers, labels: tuple[Hashable, ...], **besides: Any
+    data: MultiEnvironmentData,
+    X: Floats,
+    y: Floats,
+    groups: Integers,
+    labels: tuple[Hashable, ...],
+    **besides: Any,
 ) -> MultiEnvironmentData:
     """Columns X (n, k) and the outcome (n,) in groups (n,)."""
     names = tuple(free_name(f"column {j}", (data.outcome_name,)) for j in range(X.shape[1]))
-    X, y = np.ascontiguousarray(X, dtype=float), np.ascontiguousarray(y)
+    X = np.ascontiguousarray(X, dtype=float)
+    y = np.ascontiguousarray(y)
     return MultiEnvironmentData(X, y, groups, names, labels, data.outcome_name, **besides)
 
 
 def _with_factors_against_the_rest(moments: Moments, e: int) -> Moments:
     """With factors of the rows, where these are at hand."""
-    two, second = against_the_rest(moments, e), moments.second
+    two = against_the_rest(moments, e)
+    second = moments.second
     if second is None or second.roots is None:
         return two
-    groups, columns = np.arange(moments.n_environments) == e, np.arange(len(moments.columns))
-    roots = [root_of(moments, second.roots, np.flatnonzero(group), columns) for group in (groups, ~groups)]
+    groups = np.arange(moments.n_environments) == e
+    columns = np.arange(len(moments.columns))
+    roots = [
+        root_of(moments, second.roots, np.flatnonzero(group), columns)
+        for group in (groups, ~groups)
+    ]
     longest = max(map(len, roots))
     padded = np.array([np.pad(root, ((0, longest - len(root)), (0, 0))) for root in roots])
     return replace(two, second=replace(second, roots=padded, fourths=None, sample=None))
@@ -408,16 +524,20 @@ def subset_moments(model: GaussianModel | RegressionModel, mask: Mask) -> Moment
     if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
         return Moments.from_data(rows.by_labels.narrowed(mask))
     assert not isinstance(model, RegressionModel)
-    return model.moments.of_columns((*model.features.chosen(mask).columns, model.moments.outcome_name))
+    return model.moments.of_columns(
+        (*model.features.chosen(mask).columns, model.moments.outcome_name)
+    )
 
 
 def compared_model(model: BoundModel) -> GaussianModel | RegressionModel | None:
-    """The model whose fits compare environments, linear Gaussian where `model` is linear; None where none does."""
+    """The model whose fits compare environments, linear Gaussian where `model` is linear; None
+    where none does."""
     return model if isinstance(model, RegressionModel) else model.by_least_squares
 
 
 def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
-    """Of a subset (p,), in what the model compares environments; raises where there is nothing to compare."""
+    """Of a subset (p,), in what the model compares environments; raises where there is nothing to
+    compare."""
     if model.n_environments < 2:
         raise SettingError("there is one environment: add rows of another one to compare it with.")
     if isinstance(model, RegressionModel):
@@ -426,7 +546,9 @@ def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
         return RandomDeviationTests(model, mask)
     compared = model.compared_by(mask)
     if compared is None:
-        raise SettingError(f"the {model.name} model has no tests of environments", use(family="linear_gaussian"))
+        raise SettingError(
+            f"the {model.name} model has no tests of environments", use(family="linear_gaussian")
+        )
     return (GaussianTests if VARIANCE in model.compares else MeanTests)(*compared)
 
 
@@ -454,14 +576,16 @@ class ComparedEnvironments:
 
 def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments:
     """Of a subset (p,)."""
-    names, tests = model.features.chosen(mask).names, environment_tests(model, mask).each()
+    names = model.features.chosen(mask).names
+    tests = environment_tests(model, mask).each()
     return ComparedEnvironments(names, model.observed.outcome_name, tests, model.compares)
 
 
 @dataclass(frozen=True)
 class WorstEnvironment:
-    """The environment that deviates most from all others, with the p-value and the part ("intercept", "slopes", …)
-    that does. Of two environments neither is the one that deviates: environment is None."""
+    """The environment that deviates most from all others, with the p-value and the part
+    ("intercept", "slopes", …) that does. Of two environments neither is the one that deviates:
+    environment is None."""
 
     environment: Hashable | None
     p_value: float
@@ -469,7 +593,8 @@ class WorstEnvironment:
 
 
 def worst_environment(tests: tuple[EnvironmentTest, ...]) -> WorstEnvironment | None:
-    """By the smallest p-value and, where several are 0 in float64, by the largest T; None where no test is decided."""
+    """By the smallest p-value and, where several are 0 in float64, by the largest T; None where no
+    test is decided."""
     decided = [(test.environment, test.deviation) for test in tests if test.deviation is not None]
     if not decided:
         return None

@@ -1,4 +1,5 @@
-"""Forest plots: estimates of environments, below them that of all rows together and what a new one may have."""
+"""Forest plots: estimates of environments, below them that of all rows together and what a new one
+may have."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 MOST_ENVIRONMENTS = 40
 _LONGEST_NAME = 20
-# By how much intervals may go beyond the estimates: shares of the range of these, or of the median width of intervals.
+# By how much intervals may go beyond the estimates: shares of the range of these, or of the median
+# width of intervals.
 _ROOM = 1.5
 _USUAL_WIDTHS = 2.0
 _DIAMOND = 0.32
@@ -37,15 +39,21 @@ def forests(
 ) -> dict[str, Axes]:
     """Draw a panel for each of {column: title}, with up to so many environments.
 
-    found : column, environment, estimate, lower, upper and note, the pool first; with the columns of `Decision.effects`
-    on differences between environments a summary stands at the foot; nothing : {column: value of no effect}
+    found : column, environment, estimate, lower, upper and note, the pool first; with the columns
+        of `Decision.effects`
+    on differences between environments a summary stands at the foot; nothing : {column: value of no
+    effect}
     """
-    drawn, summary = found.set_index("column"), "tau" in found
-    values = np.array([drawn.loc[[name], ["estimate", "lower", "upper"]].to_numpy(dtype=float) for name in heads])
+    drawn = found.set_index("column")
+    summary = "tau" in found
+    values = np.array(
+        [drawn.loc[[name], ["estimate", "lower", "upper"]].to_numpy(dtype=float) for name in heads]
+    )
     places = _farthest(np.log(values) if ratio else values, most)
     for panel, each, (name, head) in zip(panels, values, heads.items(), strict=True):
         rows = drawn.loc[[name]]
-        own, local = rows.iloc[1:].iloc[places], each[1:][places]
+        own = rows.iloc[1:].iloc[places]
+        local = each[1:][places]
         infinite = own["note"].str.startswith((SEPARATION, ONE_VALUE)).to_numpy(dtype=bool)
         new = rows[_BETWEEN[:2]].iloc[0].to_numpy(dtype=float) if summary else np.full(2, np.nan)
         _scale(panel, np.vstack([each[:1], local[~infinite]]), new, nothing.get(name), ratio)
@@ -73,15 +81,16 @@ def environment_axis(ax: Axes, labels: Sequence[object], longest: int) -> None:
 
 
 def _farthest(values: Floats, most: int) -> NDArray[np.intp]:
-    """Of values (k, 1 + E, 3): of more environments than `most`, those farthest from the pool, in order."""
+    """Of values (k, 1 + E, 3): of more environments than `most`, those farthest from the pool, in
+    order."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = np.abs(values[:, 1:, 0] - values[:, :1, 0]) / (values[:, 1:, 2] - values[:, 1:, 0])
     return np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:most])
 
 
 def _scale(ax: Axes, known: Floats, new: Floats, nothing: float | None, ratio: bool) -> None:
-    """Set the axis of estimates (n, 3) and of the interval for a new environment (2,): ends that are far beyond the
-    estimates are cut."""
+    """Set the axis of estimates (n, 3) and of the interval for a new environment (2,): ends that
+    are far beyond the estimates are cut."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     known = known[np.isfinite(known[:, 0])]
@@ -90,17 +99,22 @@ def _scale(ax: Axes, known: Floats, new: Floats, nothing: float | None, ratio: b
     if ratio:
         ax.set_xscale("log")
         with np.errstate(divide="ignore"):
-            estimates, bounds = np.log10(estimates), np.log10(bounds)
-    estimates, bounds = estimates[np.isfinite(estimates)], bounds[np.isfinite(bounds).all(axis=1)]
+            estimates = np.log10(estimates)
+            bounds = np.log10(bounds)
+    estimates = estimates[np.isfinite(estimates)]
+    bounds = bounds[np.isfinite(bounds).all(axis=1)]
     if not len(estimates):
         return
-    low, high = float(estimates.min()), float(estimates.max())
+    low = float(estimates.min())
+    high = float(estimates.max())
     if len(bounds):
         usual = _USUAL_WIDTHS * float(np.median(np.diff(bounds)))
         room = max(_ROOM * (high - low), usual)
-        low, high = min(low, max(bounds.min(), low - room)), max(high, min(bounds.max(), high + room))
+        low = min(low, max(bounds.min(), low - room))
+        high = max(high, min(bounds.max(), high + room))
     margin = 0.06 * (high - low or 1.0)
-    low, high = low - margin, high + margin
+    low = low - margin
+    high = high + margin
     if not ratio:
         ax.set_xlim(low, high)
         ax.locator_params(axis="x", nbins=4)
@@ -125,10 +139,15 @@ def _pooled_band(ax: Axes, pooled: Floats) -> None:
         ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
 
 
-def _environments(ax: Axes, local: Floats, infinite: Mask, notes: Sequence[str], ratio: bool) -> None:
-    """Draw estimates, lower and upper ends (E, 3). One that is infinite by separation is an arrow at the end of the
-    axis; one that is missing is its note, as is one of an environment without events, of which no sign is known."""
-    known = np.isfinite(local[:, 0]) & ~np.array([note.startswith(ONE_VALUE) for note in notes], dtype=bool)
+def _environments(
+    ax: Axes, local: Floats, infinite: Mask, notes: Sequence[str], ratio: bool
+) -> None:
+    """Draw estimates, lower and upper ends (E, 3). One that is infinite by separation is an arrow
+    at the end of the axis; one that is missing is its note, as is one of an environment without
+    events, of which no sign is known."""
+    known = np.isfinite(local[:, 0]) & ~np.array(
+        [note.startswith(ONE_VALUE) for note in notes], dtype=bool
+    )
     rows = np.flatnonzero(known & ~infinite)
     margins = np.abs(local[rows][:, [1, 2]].T - local[rows, 0])
     ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
@@ -136,12 +155,29 @@ def _environments(ax: Axes, local: Floats, infinite: Mask, notes: Sequence[str],
         _cut_ends(ax, row, local[row, 1], local[row, 2], PLAIN)
     for row in np.flatnonzero(known & infinite).tolist():
         rises = local[row, 0] > (1.0 if ratio else 0.0)
-        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False, "zorder": 4}
-        ax.plot(0.98 if rises else 0.02, row, ">" if rises else "<", ms=7, mfc="none", color=WARN, **place)
+        place: dict[str, Any] = {
+            "transform": ax.get_yaxis_transform(),
+            "clip_on": False,
+            "zorder": 4,
+        }
+        ax.plot(
+            0.98 if rises else 0.02,
+            row,
+            ">" if rises else "<",
+            ms=7,
+            mfc="none",
+            color=WARN,
+            **place,
+        )
     for row in np.flatnonzero(~known).tolist():
         note = notes[row].removesuffix(PENALISED)
         clear = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0}
-        place = {"transform": ax.get_yaxis_transform(), "ha": "center", "va": "center", "bbox": clear}
+        place = {
+            "transform": ax.get_yaxis_transform(),
+            "ha": "center",
+            "va": "center",
+            "bbox": clear,
+        }
         ax.text(0.5, row, note, fontsize="x-small", **place)
     ax.tick_params(axis="y", length=0)
     tidy(ax, without=("top", "right", "left"))
@@ -149,24 +185,53 @@ def _environments(ax: Axes, local: Floats, infinite: Mask, notes: Sequence[str],
 
 def _cut_ends(ax: Axes, row: float, low: float, high: float, colour: str) -> None:
     """Draw arrows where an interval goes on beyond the axis."""
-    for end, beyond, marker in ((0.0, low < ax.get_xlim()[0], "<"), (1.0, high > ax.get_xlim()[1], ">")):
+    for end, beyond, marker in (
+        (0.0, low < ax.get_xlim()[0], "<"),
+        (1.0, high > ax.get_xlim()[1], ">"),
+    ):
         if beyond:
-            ax.plot(end, row, marker, ms=4, color=colour, transform=ax.get_yaxis_transform(), clip_on=False)
+            ax.plot(
+                end,
+                row,
+                marker,
+                ms=4,
+                color=colour,
+                transform=ax.get_yaxis_transform(),
+                clip_on=False,
+            )
 
 
 def _summary(ax: Axes, n: int, pooled: Floats, new: Floats, differing: Any) -> None:
-    """Draw, below n environments, a diamond for all rows together, estimate, lower and upper (3,), a bar for the effect
-    in a new environment (2,), and write how much environments differ."""
+    """Draw, below n environments, a diamond for all rows together, estimate, lower and upper (3,),
+    a bar for the effect in a new environment (2,), and write how much environments differ."""
     ax.axhline(n - 0.5, color=GUIDE, lw=0.6)
     if np.isfinite(pooled[0]):
         ax.axvline(pooled[0], color=CHOSEN, lw=1.0, zorder=1)
         low, high = pooled[1:] if np.isfinite(pooled[1:]).all() else pooled[[0, 0]]
-        ax.fill([low, pooled[0], high, pooled[0]], [n, n - _DIAMOND, n, n + _DIAMOND], color=CHOSEN, lw=1.0, zorder=3)
+        ax.fill(
+            [low, pooled[0], high, pooled[0]],
+            [n, n - _DIAMOND, n, n + _DIAMOND],
+            color=CHOSEN,
+            lw=1.0,
+            zorder=3,
+        )
     if np.isfinite(new).all():
         ax.plot(new, [n + 1, n + 1], color=ink(ax), lw=4.0, solid_capstyle="butt", zorder=3)
         _cut_ends(ax, n + 1, new[0], new[1], ink(ax))
     else:
-        ax.text(0.5, n + 1, "–", transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="small")
+        ax.text(
+            0.5,
+            n + 1,
+            "–",
+            transform=ax.get_yaxis_transform(),
+            ha="center",
+            va="center",
+            fontsize="small",
+        )
     if np.isfinite(differing["p_interaction"]):
-        figures = i2_text(differing["i2"]), tau_text(differing["tau"]), format_p_value(differing["p_interaction"])
+        figures = (
+            i2_text(differing["i2"]),
+            tau_text(differing["tau"]),
+            format_p_value(differing["p_interaction"]),
+        )
         ax.set_xlabel("I² {}, τ {}, p {}".format(*figures), fontsize="small")

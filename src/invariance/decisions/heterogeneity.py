@@ -1,4 +1,5 @@
-"""Random-effects meta-analysis: how much an effect differs between environments, and its size in a new one."""
+"""Random-effects meta-analysis: how much an effect differs between environments, and its size in a
+new one."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from scipy.stats import chi2, f, t
 
 from .._tools.arrays import Floats
 
-# A standard error of τ cannot be estimated from fewer environments, and t has E − 2 degrees of freedom.
+# A standard error of τ cannot be estimated from fewer environments, and t has E − 2 degrees of
+# freedom.
 FEWEST_FOR_PREDICTION = 4
 _GRID = 100
 _SMALLEST_ON_GRID = 1e-8
@@ -20,11 +22,14 @@ _LARGEST = 10.0
 
 
 class MetaAnalysis(NamedTuple):
-    """How k effects differ between environments, by their own estimates. All arrays are (k,), NaN if not estimable.
+    """How k effects differ between environments, by their own estimates. All arrays are (k,), NaN
+    if not estimable.
 
-    n_environments : environments with an estimate and a standard error; tau : standard deviation of the effects between
-    environments; i2 : share of the variance of the estimates that is not due to sampling, τ²/(τ² + s²) with the typical
-    sampling variance s² of Higgins and Thompson, as metafor prints it; q : Cochran's Q; p_value : of equal effects;
+    n_environments : environments with an estimate and a standard error; tau : standard deviation of
+        the effects between
+    environments; i2 : share of the variance of the estimates that is not due to sampling, τ²/(τ² +
+    s²) with the typical sampling variance s² of Higgins and Thompson, as metafor prints it; q :
+    Cochran's Q; p_value : of equal effects;
     mean : over environments, and its standard error by inverse variances and by Hartung and Knapp
     """
 
@@ -40,7 +45,8 @@ class MetaAnalysis(NamedTuple):
     def prediction_interval(self, coverage: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends (k,) of intervals for the effect in a new environment.
 
-        μ̂ ± t(E − 2)·√(τ̂² + se²) with the larger of the two standard errors; NaN below four environments.
+        μ̂ ± t(E − 2)·√(τ̂² + se²) with the larger of the two standard errors; NaN below four
+        environments.
 
         References
         ----------
@@ -53,23 +59,27 @@ class MetaAnalysis(NamedTuple):
         return self.mean - margin, self.mean + margin
 
 
-def heterogeneity(estimates: ArrayLike, errors: ArrayLike, freedom: ArrayLike | None = None) -> MetaAnalysis:
+def heterogeneity(
+    estimates: ArrayLike, errors: ArrayLike, freedom: ArrayLike | None = None
+) -> MetaAnalysis:
     """Return the meta-analysis of each of k effects by restricted maximum likelihood (REML).
 
     Parameters
     ----------
     estimates, errors : (E, k) or (E,)
-        Estimates of environments and their standard errors. An environment without both is left out of an effect.
+        Estimates of environments and their standard errors. An environment without both is left out
+        of an effect.
     freedom : (E,), optional
-        Degrees of freedom of the standard errors. The p-value is then Welch's, which allows for small environments;
-        without them it is that of Q by chi-square.
+        Degrees of freedom of the standard errors. The p-value is then Welch's, which allows for
+        small environments; without them it is that of Q by chi-square.
 
     References
     ----------
-    Viechtbauer (2005), Bias and efficiency of meta-analytic variance estimators in the random-effects model,
-    doi 10.3102/10769986030003261. Higgins and Thompson (2002), Quantifying heterogeneity in a meta-analysis,
-    doi 10.1002/sim.1186. Hartung and Knapp (2001), doi 10.1002/sim.1009. Welch (1951), On the comparison of several
-    mean values, doi 10.1093/biomet/38.3-4.330
+    Viechtbauer (2005), Bias and efficiency of meta-analytic variance estimators in the
+    random-effects model, doi 10.3102/10769986030003261. Higgins and Thompson (2002), Quantifying
+    heterogeneity in a meta-analysis, doi 10.1002/sim.1186. Hartung and Knapp (2001), doi
+    10.1002/sim.1009. Welch (1951), On the comparison of several mean values, doi
+    10.1093/biomet/38.3-4.330
     """
     values = np.atleast_2d(np.asarray(estimates, dtype=float).T).T
     squares = np.atleast_2d(np.asarray(errors, dtype=float).T).T ** 2
@@ -84,19 +94,31 @@ def heterogeneity(estimates: ArrayLike, errors: ArrayLike, freedom: ArrayLike | 
         q = (weights * around**2).sum(axis=0)
         total = weights.sum(axis=0)
         typical = (n - 1.0) * total / (total**2 - (weights**2).sum(axis=0))
-        p_value = _welch(q, weights, n, np.inf if freedom is None else np.asarray(freedom, dtype=float)[:, None])
+        p_value = _welch(
+            q, weights, n, np.inf if freedom is None else np.asarray(freedom, dtype=float)[:, None]
+        )
         weights, mean, around = _weighted(values, squares, variance)
         total = weights.sum(axis=0)
         hartung_knapp = np.sqrt((weights * around**2).sum(axis=0) / (n - 1.0) / total)
-        each = (np.sqrt(variance), variance / (variance + typical), q, p_value, mean, total**-0.5, hartung_knapp)
+        each = (
+            np.sqrt(variance),
+            variance / (variance + typical),
+            q,
+            p_value,
+            mean,
+            total**-0.5,
+            hartung_knapp,
+        )
     return MetaAnalysis(n, *(np.where(several, figure, np.nan) for figure in each))
 
 
 def restricted_maximum(values: Floats, squares: Floats) -> Floats:
-    """Return the variance (k,) between environments, 0 or more, with the highest restricted likelihood.
+    """Return the variance (k,) between environments, 0 or more, with the highest restricted
+    likelihood.
 
-    −½[Σ log(τ² + s²) + log Σw + Σw(y − μ)²], w = 1/(τ² + s²), of values y (E, k) with sampling variances s² (E, k),
-    infinite if a value is missing: the best of a grid, then bisection of its derivative between the neighbours.
+    −½[Σ log(τ² + s²) + log Σw + Σw(y − μ)²], w = 1/(τ² + s²), of values y (E, k) with sampling
+    variances s² (E, k), infinite if a value is missing: the best of a grid, then bisection of its
+    derivative between the neighbours.
     """
     known = np.isfinite(squares)
     centre = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
@@ -116,8 +138,8 @@ def restricted_maximum(values: Floats, squares: Floats) -> Floats:
 
 
 def _weighted(values: Floats, squares: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return inverse variances (E, k), the mean (k,) by them, and the values (E, k) around it; (G, E, k) and (G, k) if
-    variances are (G, 1, k)."""
+    """Return inverse variances (E, k), the mean (k,) by them, and the values (E, k) around it; (G,
+    E, k) and (G, k) if variances are (G, 1, k)."""
     weights = 1.0 / (variance + squares)
     mean = (weights * values).sum(axis=-2) / weights.sum(axis=-2)
     return weights, mean, values - mean[..., None, :]
@@ -127,19 +149,26 @@ def _restricted_likelihood(values: Floats, squares: Floats, variance: Floats) ->
     """Return the logarithm (G, k) up to a constant, of variances (G, 1, k)."""
     weights, _, around = _weighted(values, squares, variance)
     logs = np.log(np.where(weights > 0.0, weights, 1.0)).sum(axis=-2)
-    return np.asarray(0.5 * (logs - np.log(weights.sum(axis=-2)) - (weights * around**2).sum(axis=-2)))
+    return np.asarray(
+        0.5 * (logs - np.log(weights.sum(axis=-2)) - (weights * around**2).sum(axis=-2))
+    )
 
 
 def _slope(values: Floats, squares: Floats, variance: Floats) -> Floats:
     """Return the derivative (k,) of the restricted likelihood with respect to τ²."""
     weights, _, around = _weighted(values, squares, variance)
     total = weights.sum(axis=0)
-    return np.asarray(0.5 * (((weights * around) ** 2).sum(axis=0) - total + (weights**2).sum(axis=0) / total))
+    return np.asarray(
+        0.5 * (((weights * around) ** 2).sum(axis=0) - total + (weights**2).sum(axis=0) / total)
+    )
 
 
 def _welch(q: Floats, weights: Floats, n: Floats, freedom: Floats | float) -> Floats:
-    """Return p-values (k,) of equal effects: of Q by chi-square if sampling variances are known, else by Welch's F."""
-    shares = np.where(weights > 0.0, (1.0 - weights / weights.sum(axis=0)) ** 2 / freedom, 0.0).sum(axis=0)
+    """Return p-values (k,) of equal effects: of Q by chi-square if sampling variances are known,
+    else by Welch's F."""
+    shares = np.where(weights > 0.0, (1.0 - weights / weights.sum(axis=0)) ** 2 / freedom, 0.0).sum(
+        axis=0
+    )
     statistic = q / (n - 1.0) / (1.0 + 2.0 * (n - 2.0) / (n**2 - 1.0) * shares)
     by_welch = f.sf(statistic, n - 1.0, (n**2 - 1.0) / (3.0 * shares))
     return np.where(shares > 0.0, by_welch, chi2.sf(q, n - 1.0))

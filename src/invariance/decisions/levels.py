@@ -1,4 +1,5 @@
-"""Effects and baselines of one subset: whether each is the same in all environments, and by how much it differs."""
+"""Effects and baselines of one subset: whether each is the same in all environments, and by how
+much it differs."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ BASELINES_DIFFER = 0.05
 # Units of baselines that are not the outcome's own
 BASELINE_UNITS = frozenset(kind.baseline_unit for kind in KINDS.values() if kind.baseline_unit)
 # {level: what may differ between environments there}
-LEFT_FREE: dict[str, str] = {Level.effects: "baselines", Level.effects_noise_free: "baselines and noise"}
+LEFT_FREE: dict[str, str] = {
+    Level.effects: "baselines",
+    Level.effects_noise_free: "baselines and noise",
+}
 
 
 class Grade(StrEnum):
@@ -60,9 +64,10 @@ class Heterogeneity:
     same : None where that cannot be told: one environment, no features, or too few rows
     grade : as of a verdict, of effects alone
     p_value, p_exact : of effects that are the same up to the tolerance, and exactly
-    difference, low, high : share of themselves by which effects differ between these environments, with a 90% interval
-    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments' own estimates;
-        tau is that of coefficients, per 1 of the column
+    difference, low, high : share of themselves by which effects differ between these environments,
+        with a 90% interval
+    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments'
+        own estimates; tau is that of coefficients, per 1 of the column
     """
 
     same: bool | None
@@ -75,7 +80,8 @@ class Heterogeneity:
     by_feature: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def qualifying(self, grade: Grade, accepted: Tolerance) -> Grade:
-        """The grade of all that is compared: alike, or without a difference, only if effects alone are, too."""
+        """The grade of all that is compared: alike, or without a difference, only if effects alone
+        are, too."""
         if self.same is False and grade in (Grade.alike, Grade.no_difference):
             return Grade.differ
         return Grade.no_difference if grade is Grade.alike and self.high > accepted.rho else grade
@@ -85,8 +91,8 @@ class Heterogeneity:
 class BaselineDifference:
     """Whether environments have the same baseline, given the effects of a subset.
 
-    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML), in this unit; NaN
-        if baselines have no standard errors
+    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML),
+        in this unit; NaN if baselines have no standard errors
     """
 
     same: bool
@@ -114,7 +120,8 @@ def separates_effects(model: BoundModel) -> bool:
 
 
 def _of_fits(model: BoundModel) -> bool:
-    """Whether a model without lower levels has linear fits of the environments that can be compared."""
+    """Whether a model without lower levels has linear fits of the environments that can be
+    compared."""
     labelled = isinstance(model, MomentModel) and not isinstance(model, StructuredDeviations)
     return labelled and not model.lower_levels and model.level is Level.full
 
@@ -122,11 +129,14 @@ def _of_fits(model: BoundModel) -> bool:
 def _compared(model: BoundModel, mask: Mask) -> tuple[BoundModel, Mask]:
     """Return the model that compares effects alone of a subset (p,), and the subset there."""
     by_fits = model.compared_by(mask) if _of_fits(model) else None
-    return (effects_model(model), mask) if by_fits is None else (effects_model(by_fits[0]), by_fits[1])
+    return (
+        (effects_model(model), mask) if by_fits is None else (effects_model(by_fits[0]), by_fits[1])
+    )
 
 
 def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Heterogeneity:
-    """Of the subset (p,); model : of any level; tolerance : with the level that compatible subsets reach"""
+    """Of the subset (p,); model : of any level; tolerance : with the level that compatible subsets
+    reach"""
     compared, mask = _compared(model, mask)
     chosen = mask[None]
     supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
@@ -140,7 +150,10 @@ def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Het
         tests = [compared.invariance_test(chosen, each) for each in tolerances]
         p_values = [_p_of_effects(test) for test in tests]
         # What is accepted together with the noise is not rejected alone.
-        graded = [max(p_value, float(test.joint[0])) for p_value, test in zip(p_values, tests, strict=True)]
+        graded = [
+            max(p_value, float(test.joint[0]))
+            for p_value, test in zip(p_values, tests, strict=True)
+        ]
         found = compared.difference(chosen)
     p_value, p_exact = p_values
     difference, low, high = (float(values[0]) for values in found)
@@ -166,7 +179,8 @@ def _p_of_effects(test: InvarianceTest) -> float:
 def _apart_from_dispersion(
     model: RegressionModel, mask: Mask, tolerances: tuple[Tolerance, ...]
 ) -> tuple[list[float], Difference]:
-    """p-values of common effects, and how different they are: the likelihood ratio compares dispersions, too."""
+    """p-values of common effects, and how different they are: the likelihood ratio compares
+    dispersions, too."""
     q, expected, degrees = (np.array([value]) for value in model.spread_of_slopes(mask))
     signal = model.signal_of(model.gain_many(mask[None]))
     p_values = []
@@ -186,16 +200,25 @@ def baseline_of(
         full: BoundModel = free.shared_baseline
     else:
         full = free.at_level(Level.full)
-    if free.level is Level.full or free.n_environments < 2 or not free.log_ratio_many(mask[None])[0] > -np.inf:
+    if (
+        free.level is Level.full
+        or free.n_environments < 2
+        or not free.log_ratio_many(mask[None])[0] > -np.inf
+    ):
         return None
     p_value = _p_of_baselines(full, free, mask)
     unit = outcome_name if kind is None else kind.baseline_unit or outcome_name
-    return BaselineDifference(p_value >= BASELINES_DIFFER, p_value, _spread_of_baselines(full, free, mask), unit)
+    return BaselineDifference(
+        p_value >= BASELINES_DIFFER, p_value, _spread_of_baselines(full, free, mask), unit
+    )
 
 
 def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
-    """By the F test, or by the likelihood ratio of a shared baseline, scaled to its mean under equal ones."""
-    if isinstance(full, MomentModel) and isinstance(free, SharedNoise | FreeBaselineRandomDeviations):
+    """By the F test, or by the likelihood ratio of a shared baseline, scaled to its mean under
+    equal ones."""
+    if isinstance(full, MomentModel) and isinstance(
+        free, SharedNoise | FreeBaselineRandomDeviations
+    ):
         shared, own = (model.residuals(mask[None]) for model in (full, free))
         left = float(own.freedom[0, -1])
         degrees = float(shared.freedom[0, -1]) - left
@@ -210,10 +233,18 @@ def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
         return 1.0 if degrees <= 0.0 else 0.0
     expected = -2.0 * float(nulls[0].expected[0] - nulls[1].expected[0])
     saved = log_ratios[1] - log_ratios[0]
-    if isinstance(full, RegressionModel) and isinstance(free, RegressionModel) and DISPERSION not in full.compares:
+    if (
+        isinstance(full, RegressionModel)
+        and isinstance(free, RegressionModel)
+        and DISPERSION not in full.compares
+    ):
         # What inflates fits of small environments, and shrinks them, is no part of the pooled fits.
         expected = degrees
-        plain = 0.0 if BASELINE in full.compares else free.plain_maximum(mask) - full.plain_maximum(mask)
+        plain = (
+            0.0
+            if BASELINE in full.compares
+            else free.plain_maximum(mask) - full.plain_maximum(mask)
+        )
         saved = plain if np.isfinite(plain) and plain > 0.0 else saved
     unit = expected / degrees if np.isfinite(expected) and expected > 0.0 else 1.0
     return float(chi2.sf(max(2.0 * saved, 0.0) / unit, degrees))
@@ -249,11 +280,16 @@ def level_in_words(level: str, kind: OutcomeKind) -> str:
     """Return the level with what is the same there."""
     texts = _THE_SAME if kind.by_least_squares else _WITHOUT_NOISE
     known = {str(each): text for each, text in texts.items()}
-    return f"{level} (the same up to the tolerance: {known[level]})" if level in known else f"{level}"
+    return (
+        f"{level} (the same up to the tolerance: {known[level]})" if level in known else f"{level}"
+    )
 
 
-def in_short(level: str, verdict: Any, effects: Heterogeneity, baseline: BaselineDifference | None) -> str:
-    """Return what is the same in all environments in a few words, for titles; verdict : the `Verdict`."""
+def in_short(
+    level: str, verdict: Any, effects: Heterogeneity, baseline: BaselineDifference | None
+) -> str:
+    """Return what is the same in all environments in a few words, for titles; verdict : the
+    `Verdict`."""
     if level not in LEFT_FREE or effects.grade not in _EFFECTS_IN_SHORT:
         return str(verdict.short)
     unsure = effects.grade is Grade.alike and verdict.grade is Grade.no_difference

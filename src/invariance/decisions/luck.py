@@ -1,4 +1,5 @@
-"""Whether luck among many subsets would do as well: data sets simulated from one invariant subset."""
+"""Whether luck among many subsets would do as well: data sets simulated from one invariant
+subset."""
 
 from __future__ import annotations
 
@@ -31,16 +32,19 @@ _TESTED_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Luck:
-    """How often the selection takes in a feature that is not invariant, where exactly one subset is.
+    """How often the selection takes in a feature that is not invariant, where exactly one subset
+    is.
 
-    invariant : that subset: of the compatible ones that lack a challenged feature of the selection the best predictor;
-        the selection itself where there is none
-    unchallenged : selected features that no environment shifts given the others: of these nothing is said
+    invariant : that subset: of the compatible ones that lack a challenged feature of the selection
+        the best predictor; the selection itself where there is none
+    unchallenged : selected features that no environment shifts given the others: of these nothing
+        is said
     subsets : that the selection is made from; simulated : data sets
     share : of the simulated data sets in which a feature outside `invariant` is selected
 
-    The share is a rate of error, not the probability that this selection is wrong: what is said if `invariant` is the
-    truth, the other features depend on it and on the outcome as they do in each environment, and all is Gaussian.
+    The share is a rate of error, not the probability that this selection is wrong: what is said if
+    `invariant` is the truth, the other features depend on it and on the outcome as they do in each
+    environment, and all is Gaussian.
     """
 
     selected: tuple[str, ...]
@@ -51,20 +55,31 @@ class Luck:
     share: float
 
     def __str__(self) -> str:
-        subset, tried = format_subset(self.invariant), f"the search among {format_count(self.subsets)} subsets"
-        often = f"in {round(self.share * self.simulated):,} of {self.simulated:,} simulated data sets like this one"
-        told = f"If {subset} alone were invariant, {tried} would select a feature outside it {often}."
+        subset = format_subset(self.invariant)
+        tried = f"the search among {format_count(self.subsets)} subsets"
+        often = (
+            f"in {round(self.share * self.simulated):,} of {self.simulated:,} simulated data "
+            "sets like this one"
+        )
+        told = (
+            f"If {subset} alone were invariant, {tried} would select a feature outside it {often}."
+        )
         if self.invariant != self.selected:
             lacking = format_subset([name for name in self.selected if name not in self.invariant])
             told = f"{subset}, without {lacking}, is compatible, too. {told}"
         if self.unchallenged:
-            told += f" This says nothing of {format_subset(self.unchallenged)}, which no environment challenges."
+            told += (
+                f" This says nothing of {format_subset(self.unchallenged)}, which no "
+                "environment challenges."
+            )
         return told
 
 
 def luck(findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask) -> Luck:
-    """Of the compatible subset (p,) that a rule chose by prediction; unchallenged (p,): features of it."""
-    model, names_of = _simulated_model(findings, rule), findings.posterior.names_of
+    """Of the compatible subset (p,) that a rule chose by prediction; unchallenged (p,): features of
+    it."""
+    model = _simulated_model(findings, rule)
+    names_of = findings.posterior.names_of
     rival = _best_rival(findings, mask & ~unchallenged)
     null = InvariantNull(model, mask if rival is None else rival)
 
@@ -75,7 +90,8 @@ def luck(findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask) -> Luck
         again = Findings(target, findings.posterior, Enumeration(), RunOptions(1, rng, False))
         return again.predictive is not None and bool((rule.select(again) & ~null.mask).any())
 
-    generators, n_let_in = copy.deepcopy(findings.options.rng).spawn(SIMULATED), 0
+    generators = copy.deepcopy(findings.options.rng).spawn(SIMULATED)
+    n_let_in = 0
     with ProgressBar("simulating data sets", SIMULATED, findings.options.progress) as bar:
         for let_in in ordered_map(lets_in, generators, findings.options.n_jobs):
             n_let_in += let_in
@@ -86,25 +102,36 @@ def luck(findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask) -> Luck
 
 def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:
     """That of the findings; SettingError where luck cannot be simulated."""
-    model, n = findings.target.model, findings.posterior.n_subsets
-    if not getattr(rule, "by_prediction", False) or findings.predictive is None or model.n_environments < 2:
+    model = findings.target.model
+    n = findings.posterior.n_subsets
+    if (
+        not getattr(rule, "by_prediction", False)
+        or findings.predictive is None
+        or model.n_environments < 2
+    ):
         raise SettingError(
-            "chance selections are estimated if the rule chooses among compatible subsets; here it did not."
+            "chance selections are estimated if the rule chooses among compatible subsets; here "
+            "it did not."
         )
     unlike = GaussianRandomDeviations, StructuredDeviations
     if not isinstance(model, GaussianModel) or model.makes_curves or isinstance(model, unlike):
-        raise SettingError("chance selections are estimated for linear Gaussian models only, not for this one.")
+        raise SettingError(
+            "chance selections are estimated for linear Gaussian models only, not for this one."
+        )
     if n > _MOST_SUBSETS:
         raise SettingError(
-            f"chance selections are estimated for at most {_MOST_SUBSETS:,} subsets, and there are {format_count(n)}: "
+            f"chance selections are estimated for at most {_MOST_SUBSETS:,} subsets, and there "
+            f"are {format_count(n)}: "
             "fit fewer features, or limit the size of subsets."
         )
     return model
 
 
 def _best_rival(findings: Findings, challenged: Mask) -> Mask | None:
-    """(p,) of the compatible subsets that lack one of these features the best predictor; None where none does"""
-    score, masks = findings.score, all_subsets(findings.target)
+    """(p,) of the compatible subsets that lack one of these features the best predictor; None where
+    none does"""
+    score = findings.score
+    masks = all_subsets(findings.target)
     weights = score.log_weights(masks) + findings.target.prior.log_prob(masks)
     lacking = (weights > -np.inf) & (challenged & ~masks).any(axis=1)
     masks = masks[lacking][np.argsort(-weights[lacking], kind="stable")]
@@ -117,37 +144,63 @@ def _best_rival(findings: Findings, challenged: Mask) -> Mask | None:
 
 
 class InvariantNull:
-    """Data sets in which a subset (p,) is invariant: its features are as observed, the outcome follows its pooled fit,
-    and the other features their linear regressions on both in each environment, with Gaussian noise."""
+    """Data sets in which a subset (p,) is invariant: its features are as observed, the outcome
+    follows its pooled fit, and the other features their linear regressions on both in each
+    environment, with Gaussian noise."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
-        self.mask, self._observed = mask, model.with_moments(np.ones((1, len(mask)), dtype=bool))[0].moments
-        observed, fit = self._observed, model.fit(mask, local=False)
+        self.mask, self._observed = (
+            mask,
+            model.with_moments(np.ones((1, len(mask)), dtype=bool))[0].moments,
+        )
+        observed = self._observed
+        fit = model.fit(mask, local=False)
         if (observed.present != observed.varies).any():
             raise SettingError(
-                "chance selections cannot be estimated if the columns of a feature add up to a constant."
+                "chance selections cannot be estimated if the columns of a feature add up to a "
+                "constant."
             )
-        chosen, y = observed.features.expand(mask), observed.outcome
-        self._inside, self._others = observed.feature_columns[chosen], observed.feature_columns[~chosen]
-        self._slopes, pooled = fit.coefficients, observed.pooled_mean
-        self._intercept = 0.0  # of rows that are centred within environments, which have baselines of their own
+        chosen = observed.features.expand(mask)
+        y = observed.outcome
+        self._inside = observed.feature_columns[chosen]
+        self._others = observed.feature_columns[~chosen]
+        self._slopes = fit.coefficients
+        pooled = observed.pooled_mean
+        self._intercept = (
+            0.0  # of rows that are centred within environments, which have baselines of their own
+        )
         if not model.extra_intercepts:
             self._intercept = fit.intercept + pooled[self._inside] @ self._slopes - pooled[y]
-        # Squares that the pooled fit leaves: the same in every environment but for models that compare means only.
-        weights, used = np.append(-self._slopes, 1.0), np.append(self._inside, y)
-        within = np.einsum("i,eij,j->e", weights, observed.scatter[:-1][:, used[:, None], used], weights)
-        squares = within + observed.counts * (observed.gaps[:, used] @ weights - self._intercept) ** 2
-        per_row = squares.sum() / observed.n_rows if VARIANCE in model.compares else squares / observed.counts
+        # Squares that the pooled fit leaves: the same in every environment but for models that
+        # compare means only.
+        weights = np.append(-self._slopes, 1.0)
+        used = np.append(self._inside, y)
+        within = np.einsum(
+            "i,eij,j->e", weights, observed.scatter[:-1][:, used[:, None], used], weights
+        )
+        squares = (
+            within + observed.counts * (observed.gaps[:, used] @ weights - self._intercept) ** 2
+        )
+        per_row = (
+            squares.sum() / observed.n_rows
+            if VARIANCE in model.compares
+            else squares / observed.counts
+        )
         freedom = observed.n_rows - len(used) - model.extra_intercepts
-        self._noise = np.sqrt(np.broadcast_to(per_row * observed.n_rows / max(freedom, 1), observed.counts.shape))
+        self._noise = np.sqrt(
+            np.broadcast_to(per_row * observed.n_rows / max(freedom, 1), observed.counts.shape)
+        )
 
     @cached_property
     def _regressions(self) -> list[tuple[Floats, Floats, Floats]]:
-        """Of the other columns on those inside and the outcome in each environment: slopes, intercepts, and a root of
-        the covariance of what they leave."""
-        observed, given = self._observed, np.append(self._inside, self._observed.outcome)
+        """Of the other columns on those inside and the outcome in each environment: slopes,
+        intercepts, and a root of the covariance of what they leave."""
+        observed = self._observed
+        given = np.append(self._inside, self._observed.outcome)
         found = []
-        for n, mean, scatter in zip(observed.counts, observed.gaps, observed.scatter[:-1], strict=True):
+        for n, mean, scatter in zip(
+            observed.counts, observed.gaps, observed.scatter[:-1], strict=True
+        ):
             between = scatter[np.ix_(given, self._others)]
             slopes = np.linalg.lstsq(scatter[np.ix_(given, given)], between)[0]
             left = scatter[np.ix_(self._others, self._others)] - between.T @ slopes
@@ -156,11 +209,16 @@ class InvariantNull:
         return found
 
     def moments(self, rng: np.random.Generator) -> Moments:
-        """Of one data set. In an orthogonal basis of its rows that begins with the constant, then the columns inside
-        and the outcome, all but as many rows as there are columns are 0."""
-        observed, inside, others, y = self._observed, self._inside, self._others, self._observed.outcome
-        k, given = len(inside), np.append(inside, y)
-        centre, local = np.empty(observed.centre.shape), np.empty(observed.scatter[:-1].shape)
+        """Of one data set. In an orthogonal basis of its rows that begins with the constant, then
+        the columns inside and the outcome, all but as many rows as there are columns are 0."""
+        observed = self._observed
+        inside = self._inside
+        others = self._others
+        y = self._observed.outcome
+        k = len(inside)
+        given = np.append(inside, y)
+        centre = np.empty(observed.centre.shape)
+        local = np.empty(observed.scatter[:-1].shape)
         for e, (n, regression) in enumerate(zip(observed.counts, self._regressions, strict=True)):
             slopes, intercepts, root = regression
             rows = np.zeros((k + 2 + len(others), len(observed.columns)))
@@ -170,12 +228,18 @@ class InvariantNull:
             noise = np.append(rng.normal(size=k + 1), np.sqrt(rng.chisquare(max(n - 1 - k, 1))))
             rows[:, y] = constant * self._intercept + rows[:, inside] @ self._slopes
             rows[: k + 2, y] += self._noise[e] * noise
-            noises = np.vstack([rng.normal(size=(k + 2, len(others))), _wishart_root(n - k - 2, len(others), rng)])
-            rows[:, others] = np.outer(constant, intercepts) + rows[:, given] @ slopes + noises @ root
+            noises = np.vstack(
+                [rng.normal(size=(k + 2, len(others))), _wishart_root(n - k - 2, len(others), rng)]
+            )
+            rows[:, others] = (
+                np.outer(constant, intercepts) + rows[:, given] @ slopes + noises @ root
+            )
             centre[e], local[e] = rows[0] / np.sqrt(n), rows[1:].T @ rows[1:]
         rest = np.zeros(centre.shape)
         scatter = filled_pool(observed.counts, centre, rest, local)
-        return replace(observed, centre=centre, rest=rest, scatter=scatter, encoding=None, second=None)
+        return replace(
+            observed, centre=centre, rest=rest, scatter=scatter, encoding=None, second=None
+        )
 
 
 def _root(matrix: Floats) -> Floats:
@@ -185,7 +249,8 @@ def _root(matrix: Floats) -> Floats:
 
 
 def _wishart_root(freedom: int, d: int, rng: np.random.Generator) -> Floats:
-    """(d, d) R with R'R the products of `freedom` rows of d standard normal numbers (Bartlett's decomposition)"""
+    """(d, d) R with R'R the products of `freedom` rows of d standard normal numbers (Bartlett's
+    decomposition)"""
     root = np.triu(rng.normal(size=(d, d)), 1)
     root[np.diag_indices(d)] = np.sqrt(rng.chisquare(np.maximum(freedom - np.arange(d), 1)))
     root[max(freedom, 0) :] = 0.0

@@ -1,4 +1,5 @@
-"""The pipeline of a fit: data → bound model × prior → one pass of the engine → findings, from which a rule selects."""
+"""The pipeline of a fit: data → bound model × prior → one pass of the engine → findings, from which
+a rule selects."""
 
 from __future__ import annotations
 
@@ -25,24 +26,34 @@ from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
 from ..priors import Prior, as_prior
 from .levels import LEFT_FREE
-from .predictive import Candidates, FoundSource, PredictiveScore, predictive_posterior, search_seconds
+from .predictive import (
+    Candidates,
+    FoundSource,
+    PredictiveScore,
+    predictive_posterior,
+    search_seconds,
+)
 from .rules import Rule, as_rule
 
 Data = MultiEnvironmentData | Moments
-# Steps of an enumeration that takes about a second; so many seconds may repetitions without each environment take.
-_CHEAP_STEPS, _CHEAP_REPETITIONS = 250_000_000, 20.0
+# Steps of an enumeration that takes about a second; so many seconds may repetitions without each
+# environment take.
+_CHEAP_STEPS = 250_000_000
+_CHEAP_REPETITIONS = 20.0
 # Seconds, as they are counted, of a search at a lower level that nobody asked for.
 _LONGEST_SEARCH = 300.0
 
 LARGEST_AT_EMPTY = (
-    "with free baselines Λ is largest at the empty set by construction: the paper's posterior is no guide to a "
+    "with free baselines Λ is largest at the empty set by construction: the paper's posterior is "
+    "no guide to a "
     "selection."
 )
 
 
 @dataclass(eq=False)
 class Findings:
-    """The paper's posterior over invariant subsets, and what it was computed from; options : for what comes later"""
+    """The paper's posterior over invariant subsets, and what it was computed from; options : for
+    what comes later"""
 
     target: Target
     posterior: Posterior
@@ -57,15 +68,17 @@ class Findings:
 
     @property
     def holds(self) -> bool:
-        """Whether some subset is compatible with invariance at this level. Below the full one the empty set says
-        nothing, since baselines, and perhaps the noise, are free: the best compatible subset must have a feature."""
+        """Whether some subset is compatible with invariance at this level. Below the full one the
+        empty set says nothing, since baselines, and perhaps the noise, are free: the best
+        compatible subset must have a feature."""
         if self.predictive is None:
             return False
         return self.level is Level.full or bool(self.predictive.mode_mask.any())
 
     def at_level(self, level: Level) -> Findings | None:
-        """The paper's posterior with what is compatible at a lower level; None where the prior forces in a feature that
-        cannot be judged there. What would take much longer than at this level is searched, not enumerated."""
+        """The paper's posterior with what is compatible at a lower level; None where the prior
+        forces in a feature that cannot be judged there. What would take much longer than at this
+        level is searched, not enumerated."""
         if level is self.level:
             return self
         target = at_level(self.target, level)
@@ -78,9 +91,12 @@ class Findings:
         return Findings(target, self.posterior, engine, self.options)
 
     def takes_longer_than(self, other: Findings) -> bool:
-        """Whether the search for compatible subsets takes minutes, and longer than that of the other findings."""
+        """Whether the search for compatible subsets takes minutes, and longer than that of the
+        other findings."""
         searched = not isinstance(self.engine, Enumeration)
-        return searched and search_seconds(self.target) > max(_LONGEST_SEARCH, search_seconds(other.target))
+        return searched and search_seconds(self.target) > max(
+            _LONGEST_SEARCH, search_seconds(other.target)
+        )
 
     @property
     def tolerance(self) -> Tolerance:
@@ -93,17 +109,23 @@ class Findings:
     @property
     def allowed(self) -> str:
         """Qualifies "no subset" where the prior rules subsets out."""
-        prior, n_features = self.target.prior, self.target.n_features
-        limited = len(prior.free) < n_features or prior.max_size < min(self.target.model.largest_size, n_features)
+        prior = self.target.prior
+        n_features = self.target.n_features
+        limited = len(prior.free) < n_features or prior.max_size < min(
+            self.target.model.largest_size, n_features
+        )
         return " that the prior allows" if limited else ""
 
     @cached_property
     def predictive(self) -> Posterior | None:
-        """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
+        """The posterior over compatible subsets by how well they predict; None where no subset is
+        compatible."""
         options = self.options  # of which an enumeration draws nothing
         if not isinstance(self.engine, Enumeration):
             options = replace(options, rng=copy.deepcopy(options.rng))
-        found = predictive_posterior(self.target, self.engine, options, self.posterior.masks, self.candidates)
+        found = predictive_posterior(
+            self.target, self.engine, options, self.posterior.masks, self.candidates
+        )
         self.candidates = None
         return None if found is None else found.stating(notes=(*found.notes, *self.posterior.notes))
 
@@ -116,16 +138,20 @@ class Findings:
 
     def at(self, tolerance: Tolerance) -> Findings:
         """The same posterior, with what is compatible at another tolerance."""
-        return Findings(replace(self.target, tolerance=tolerance), self.posterior, self.engine, self.options)
+        return Findings(
+            replace(self.target, tolerance=tolerance), self.posterior, self.engine, self.options
+        )
 
     @property
     def cheap_again(self) -> bool:
-        """Whether compatible subsets at another tolerance are found in about a second: counted, not timed."""
+        """Whether compatible subsets at another tolerance are found in about a second: counted, not
+        timed."""
         return self._takes_seconds(1.0)
 
     @property
     def cheap_without_each(self) -> bool:
-        """Whether the selection without each environment is found in about 20 seconds: counted, not timed."""
+        """Whether the selection without each environment is found in about 20 seconds: counted, not
+        timed."""
         return self._takes_seconds(_CHEAP_REPETITIONS / self.target.model.n_environments)
 
     def _takes_seconds(self, most: float) -> bool:
@@ -144,8 +170,8 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class FitSettings:
-    """The members of the families that a fit combines, so that it can be repeated with other rows; rng : as before the
-    fit"""
+    """The members of the families that a fit combines, so that it can be repeated with other rows;
+    rng : as before the fit"""
 
     family: Family
     prior: Prior
@@ -157,17 +183,23 @@ class FitSettings:
     baseline: Baseline = "auto"
 
     @classmethod
-    def of(cls, estimator: Any, rng: np.random.Generator, family: Family | None = None) -> FitSettings:
+    def of(
+        cls, estimator: Any, rng: np.random.Generator, family: Family | None = None
+    ) -> FitSettings:
         """What the parameters of a BIP name; family : in place of its own"""
         tolerance = Tolerance() if estimator.tolerance is None else estimator.tolerance
         if not isinstance(tolerance, Tolerance):
             raise SettingError(
-                f"tolerance={tolerance!r} is not known: use a Tolerance(...), Tolerance.strict() or None."
+                f"tolerance={tolerance!r} is not known: use a Tolerance(...), Tolerance.strict() "
+                "or None."
             )
-        prior, rule = as_prior(estimator.prior), as_rule(estimator.select)
+        prior = as_prior(estimator.prior)
+        rule = as_rule(estimator.select)
         family = as_family(estimator.family) if family is None else family
         baseline = as_baseline(estimator.baseline, rule, estimator.engine)
-        return cls(family, prior, estimator.engine, rule, tolerance, estimator.n_jobs, rng, baseline)
+        return cls(
+            family, prior, estimator.engine, rule, tolerance, estimator.n_jobs, rng, baseline
+        )
 
     def target(self, data: Data) -> Target:
         """The model, bound to sufficient statistics of the data, and the prior."""
@@ -183,9 +215,11 @@ class FitSettings:
         notes = *data.losses, *data.notes, *moments_notes(data, model)
         return Target(model, prior, self.tolerance, notes)
 
-    def findings(self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None) -> Findings:
-        """By one pass of the engine, at the strongest level of invariance that holds; rng : to draw from, by default
-        the random numbers of the fit"""
+    def findings(
+        self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None
+    ) -> Findings:
+        """By one pass of the engine, at the strongest level of invariance that holds; rng : to draw
+        from, by default the random numbers of the fit"""
         levels = () if self.shares_baselines else target.model.lower_levels
         if self.baseline == "free":
             if not levels:
@@ -193,27 +227,49 @@ class FitSettings:
             first = at_level(target, levels[0])
             if first is None:
                 forced = quoted(target.prior.feature_names[j] for j in target.prior.forced)
-                what = f"of {forced}, which the prior forces in, some are constant in every environment"
-                raise SettingError(f"{what}, and cannot be judged with free baselines", use(baseline="shared"))
+                what = (
+                    f"of {forced}, which the prior forces in, some are constant in every "
+                    "environment"
+                )
+                raise SettingError(
+                    f"{what}, and cannot be judged with free baselines", use(baseline="shared")
+                )
             notes = (*target.notes, LARGEST_AT_EMPTY)
-            target, levels = replace(first, notes=notes), levels[1:]
+            target = replace(first, notes=notes)
+            levels = levels[1:]
         found = self.of_paper(target, progress, rng)
         for level in () if not levels or found.holds else levels:
             lower = found.at_level(level)
             if lower is not None and lower.takes_longer_than(found):
-                alone = use(baseline="free") if level is Level.effects else use(family="linear_gaussian_mean")
-                found.note(Message(f"Fits with {LEFT_FREE[level]} free would take minutes and were not tried", alone))
+                alone = (
+                    use(baseline="free")
+                    if level is Level.effects
+                    else use(family="linear_gaussian_mean")
+                )
+                found.note(
+                    Message(
+                        f"Fits with {LEFT_FREE[level]} free would take minutes and were not tried",
+                        alone,
+                    )
+                )
             elif lower is not None and lower.holds:
                 return lower
         return found
 
     @property
     def shares_baselines(self) -> bool:
-        """Whether no lower level is tried: as asked, or by a rule or an engine that goes by the paper's posterior."""
+        """Whether no lower level is tried: as asked, or by a rule or an engine that goes by the
+        paper's posterior."""
         engine = as_engine(self.engine) if self.engine != "auto" else None
-        return self.baseline == "shared" or not asks_for_compatible(self.rule) or isinstance(engine, Variational)
+        return (
+            self.baseline == "shared"
+            or not asks_for_compatible(self.rule)
+            or isinstance(engine, Variational)
+        )
 
-    def of_paper(self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None) -> Findings:
+    def of_paper(
+        self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None
+    ) -> Findings:
         """By one pass of the engine, at the level of the target."""
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.engine, target)
@@ -223,12 +279,14 @@ class FitSettings:
             posterior = engine.run(target, options, candidates)
         else:
             posterior = engine.run(target, options)
-        return Findings(target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]), candidates)
+        return Findings(
+            target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]), candidates
+        )
 
 
 def at_level(target: Target, level: Level) -> Target | None:
-    """The target with a model of this level, without features that cannot be judged there; None where the prior forces
-    one of them in."""
+    """The target with a model of this level, without features that cannot be judged there; None
+    where the prior forces one of them in."""
     model = target.model.at_level(level)
     unjudged = model.constant_within
     prior = target.prior
@@ -245,16 +303,24 @@ def asks_for_compatible(rule: Rule) -> bool:
 
 
 def as_baseline(baseline: Any, rule: Rule, engine: str | Engine) -> Baseline:
-    """The setting, checked: rules and engines that go by the paper's posterior compare shared baselines."""
+    """The setting, checked: rules and engines that go by the paper's posterior compare shared
+    baselines."""
     if baseline not in get_args(Baseline):
         raise SettingError(
-            f"baseline={baseline!r} is not known", *(use(baseline=known) for known in get_args(Baseline))
+            f"baseline={baseline!r} is not known",
+            *(use(baseline=known) for known in get_args(Baseline)),
         )
     if baseline == "free" and not asks_for_compatible(rule):
-        what = "with free baselines the empty set is always the most probable subset, so no rule selects by probability"
+        what = (
+            "with free baselines the empty set is always the most probable subset, so no rule "
+            "selects by probability"
+        )
         raise SettingError(what, use(select="predictive"), use(baseline="shared"))
     if baseline == "free" and engine != "auto" and isinstance(as_engine(engine), Variational):
-        what = "with free baselines the empty set is always the most probable subset, so engine='vi' finds nothing else"
+        what = (
+            "with free baselines the empty set is always the most probable subset, so "
+            "engine='vi' finds nothing else"
+        )
         raise SettingError(what, use(engine="auto"), use(baseline="shared"))
     known: Baseline = baseline
     return known
@@ -264,27 +330,45 @@ def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
     """What a reader of a fit to moments should know."""
     if not isinstance(data, Moments):
         return
-    second, compares_variances = data.second, VARIANCE in model.compares
+    second = data.second
+    compares_variances = VARIANCE in model.compares
     if compares_variances and model.n_environments > 2:
-        yield "tails are unchecked without rows: heavy ones make p-values of environments against the rest too small."
-    if second is None or second.fourths is None:
-        tails = "p-values of equal variances, which heavy tails make too small, and " if compares_variances else ""
         yield (
-            f"second moments alone are known: {tails}intervals of predictions take errors for normally distributed. "
+            "tails are unchecked without rows: heavy ones make p-values of environments against "
+            "the rest too small."
+        )
+    if second is None or second.fourths is None:
+        tails = (
+            "p-values of equal variances, which heavy tails make too small, and "
+            if compares_variances
+            else ""
+        )
+        yield (
+            f"second moments alone are known: {tails}intervals of predictions take errors for "
+            "normally distributed. "
             "Fit with the rows, too, to test that."
         )
         return
     yield f"the rows were read again for what second moments do not tell ({second.n_readings}x)."
     n = round(float(second.fourths.sampled.sum()))
     if n < data.n_rows:
-        error = f"the standard error of the excess kurtosis of normal noise is {(24 / n) ** 0.5:.3f}"
-        yield f"tails were looked at in a random sample of about {n:,} of {data.n_rows:,} rows: {error}."
+        error = (
+            f"the standard error of the excess kurtosis of normal noise is {(24 / n) ** 0.5:.3f}"
+        )
+        yield (
+            f"tails were looked at in a random sample of about {n:,} of {data.n_rows:,} rows: "
+            f"{error}."
+        )
     known = set(second.fourths.columns)
-    unseen = [name for name in data.feature_names if not known.issuperset(data.groups.get(name, (name,)))]
+    unseen = [
+        name for name in data.feature_names if not known.issuperset(data.groups.get(name, (name,)))
+    ]
     if unseen and compares_variances:
         yield (
-            f"tails were looked at in subsets of {data.n_features - len(unseen):,} leading features; residuals of "
-            f"subsets with others ({quoted(unseen, 4)}) count as normal, so that p-values of equal variances may be "
+            f"tails were looked at in subsets of {data.n_features - len(unseen):,} leading "
+            "features; residuals of "
+            f"subsets with others ({quoted(unseen, 4)}) count as normal, so that p-values of "
+            "equal variances may be "
             "too small there."
         )
 
@@ -297,5 +381,6 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise SettingError(
-            f"random_state={random_state!r} is no seed: use a whole number from 0 on, a numpy Generator, or None."
+            f"random_state={random_state!r} is no seed: use a whole number from 0 on, a numpy "
+            "Generator, or None."
         ) from None

@@ -1,4 +1,5 @@
-"""Pictures of a decision: effects by environment, environments left out, subsets, and the frontier of R²."""
+"""Pictures of a decision: effects by environment, environments left out, subsets, and the frontier
+of R²."""
 
 from __future__ import annotations
 
@@ -66,22 +67,29 @@ class Panels(dict[str, "Axes"]):
         return f"Panels({', '.join(map(repr, self))})"
 
 
-_LONGEST_LABEL, _LONGEST_NAME, _LONGEST_SUBSET = 32, 20, 36
+_LONGEST_LABEL = 32
+_LONGEST_NAME = 20
+_LONGEST_SUBSET = 36
 _FEW = 12
-_MOST_PANELS, _PANELS_PER_ROW = 12, 4
-_MOST_SUBSETS, _MOST_COLUMNS = 15, 30
+_MOST_PANELS = 12
+_PANELS_PER_ROW = 4
+_MOST_SUBSETS = 15
+_MOST_COLUMNS = 30
 # In inches: what a headline and the label of an axis need.
-_NARROWEST, _WIDTH_OF_BARS = 6.4, 1.5
+_NARROWEST = 6.4
+_WIDTH_OF_BARS = 1.5
 _ONLY_TEXT = (7.0, 1.6)
 # Between panels that matplotlib does not lay out: numbers stand there.
 _APART = {"wspace": 0.6, "bottom": 0.3, "right": 0.88}
-# Smaller p-values in pictures of environments, and smaller differences in that of the frontier, count as these.
-_SMALLEST, _LEAST_DIFFERENCE = 1e-300, 5e-3
+# Smaller p-values in pictures of environments, and smaller differences in that of the frontier,
+# count as these.
+_SMALLEST = 1e-300
+_LEAST_DIFFERENCE = 5e-3
 
 
 class Picture(NamedTuple):
-    """draw(decision, place, top) returns axes, on a figure to divide if `panels`, else on axes; size(decision, top) in
-    inches; top : how much is shown by default, None where nothing is cut"""
+    """draw(decision, place, top) returns axes, on a figure to divide if `panels`, else on axes;
+    size(decision, top) in inches; top : how much is shown by default, None where nothing is cut"""
 
     draw: Callable[[Decision, Any, int], Any]
     size: Callable[[Decision, int], Size]
@@ -91,8 +99,10 @@ class Picture(NamedTuple):
 
 def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
     """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, or Panels."""
-    picture, nothing = PICTURES[check_kind(kind)], _nothing(decision, kind)
-    size, top = picture_size(decision, kind, top), picture.top if top is None else top
+    picture = PICTURES[check_kind(kind)]
+    nothing = _nothing(decision, kind)
+    size = picture_size(decision, kind, top)
+    top = picture.top if top is None else top
     if nothing:
         figure = panels_for(ax, size)
         only = figure.add_subplot()
@@ -100,7 +110,9 @@ def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None 
         only.text(0.5, 0.5, nothing, ha="center", va="center", transform=only.transAxes)
         headline(figure, _headline_text(decision))
         return Panels({kind: only}) if picture.panels else only
-    return picture.draw(decision, panels_for(ax, size) if picture.panels else axes_for(ax, size), top or 0)
+    return picture.draw(
+        decision, panels_for(ax, size) if picture.panels else axes_for(ax, size), top or 0
+    )
 
 
 def picture_size(decision: Decision, kind: str, top: int | None = None) -> Size:
@@ -110,12 +122,19 @@ def picture_size(decision: Decision, kind: str, top: int | None = None) -> Size:
         check_not_cut(kind, top)
     elif top is not None:
         check_at_least_one("top", top)
-    return _ONLY_TEXT if _nothing(decision, kind) else PICTURES[kind].size(decision, top or default or 0)
+    return (
+        _ONLY_TEXT
+        if _nothing(decision, kind)
+        else PICTURES[kind].size(decision, top or default or 0)
+    )
 
 
 def save_picture(decision: Decision, kind: str, path: str | Path, top: int | None = None) -> Path:
-    """Write a picture to a file whose ending gives the format; returns the path that was written."""
-    return save_drawing(partial(plot, decision, kind, top=top), picture_size(decision, kind, top), path)
+    """Write a picture to a file whose ending gives the format; returns the path that was
+    written."""
+    return save_drawing(
+        partial(plot, decision, kind, top=top), picture_size(decision, kind, top), path
+    )
 
 
 def _nothing(decision: Decision, kind: str) -> str:
@@ -158,9 +177,13 @@ def _nothing_left_out(decision: Decision, kind: str) -> str:
 
 
 def _headline_text(decision: Decision, *cuts: str) -> str:
-    posterior, n = decision.findings.posterior, len(decision.selected)
+    posterior = decision.findings.posterior
+    n = len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
-    text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected; environments: {decision.in_short}"
+    text = (
+        f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected; environments: "
+        f"{decision.in_short}"
+    )
     return "\n".join([text, *filter(None, cuts)])
 
 
@@ -174,34 +197,72 @@ def environments_size(n_environments: int) -> Size:
 
 
 def save_environments(compared: ComparedEnvironments, path: str | Path) -> Path:
-    """Write `plot_environments` to a file whose ending gives the format; returns the path that was written."""
+    """Write `plot_environments` to a file whose ending gives the format; returns the path that was
+    written."""
     size = environments_size(compared.n_environments)
     return save_drawing(lambda ax: plot_environments(compared, ax), size, path)
 
 
 def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) -> Axes:
-    """Bars of −log₁₀ p of each environment against the others, by part, and a diamond for all parts together.
+    """Bars of −log₁₀ p of each environment against the others, by part, and a diamond for all parts
+    together.
 
-    Diamonds beyond the dashed line raise an alarm. Of more than forty environments those that deviate most are shown.
+    Diamonds beyond the dashed line raise an alarm. Of more than forty environments those that
+    deviate most are shown.
     """
     ax = axes_for(ax, environments_size(compared.n_environments))
-    p_values = np.array([np.nan if test.deviation is None else test.deviation.p_value for test in compared.tests])
+    p_values = np.array(
+        [np.nan if test.deviation is None else test.deviation.p_value for test in compared.tests]
+    )
     shown = np.sort(np.argsort(p_values, kind="stable")[:MOST_ENVIRONMENTS])
-    tests, parts, n = [compared.tests[e] for e in shown], compared.parts, len(shown)
+    tests = [compared.tests[e] for e in shown]
+    parts = compared.parts
+    n = len(shown)
     height = 0.8 / len(parts)
     for k, part in enumerate(parts):
-        tested = (None if test.deviation is None else test.deviation.parts[part].p_value for test in tests)
+        tested = (
+            None if test.deviation is None else test.deviation.parts[part].p_value for test in tests
+        )
         values = [1.0 if p_value is None else p_value for p_value in tested]
         places = np.arange(n) + (k - (len(parts) - 1) / 2.0) * height
-        ax.barh(places, _minus_log10(values), height=height * 0.9, color=PARTS[k], label=part, zorder=2)
-    alarms, wholes = p_values[shown] < compared.threshold, _minus_log10(p_values[shown])
-    for which, colour, label in ((~alarms, ink(ax), "all parts together"), (alarms, WARN, "all together: alarm")):
+        ax.barh(
+            places, _minus_log10(values), height=height * 0.9, color=PARTS[k], label=part, zorder=2
+        )
+    alarms = p_values[shown] < compared.threshold
+    wholes = _minus_log10(p_values[shown])
+    for which, colour, label in (
+        (~alarms, ink(ax), "all parts together"),
+        (alarms, WARN, "all together: alarm"),
+    ):
         if which.any():
-            ax.plot(wholes[which], np.flatnonzero(which), "D", ms=6, color=colour, mec="white", label=label, zorder=4)
+            ax.plot(
+                wholes[which],
+                np.flatnonzero(which),
+                "D",
+                ms=6,
+                color=colour,
+                mec="white",
+                label=label,
+                zorder=4,
+            )
     for row in np.flatnonzero(np.isnan(wholes)).tolist():
-        ax.text(0.02, row, "cannot be judged", transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
+        ax.text(
+            0.02,
+            row,
+            "cannot be judged",
+            transform=ax.get_yaxis_transform(),
+            va="center",
+            fontsize="x-small",
+        )
     beyond = f"diamonds beyond: alarm (p below {ALARM:g}/{compared.n_environments})"
-    ax.axvline(-np.log10(compared.threshold), color=GUIDE, linewidth=1.0, linestyle="--", label=beyond, zorder=3)
+    ax.axvline(
+        -np.log10(compared.threshold),
+        color=GUIDE,
+        linewidth=1.0,
+        linestyle="--",
+        label=beyond,
+        zorder=3,
+    )
     environment_axis(ax, [test.environment for test in tests], _LONGEST_LABEL)
     for name, alarm in zip(ax.get_yticklabels(), alarms, strict=True):
         if alarm:
@@ -212,7 +273,12 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
     cut = n < compared.n_environments
     ax.set_ylabel(f"environment ({n} of {compared.n_environments:,})" if cut else "environment")
     outcome = shorten(compared.outcome_name, _LONGEST_NAME)
-    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3, "frameon": False}
+    above: dict[str, Any] = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0.0, 1.0),
+        "ncols": 3,
+        "frameon": False,
+    }
     ax.legend(**(above if has_layout(ax.figure) else {}), fontsize="small")
     given = f"Outcome {outcome} given {format_subset(compared.subset, _LONGEST_SUBSET)}"
     title(ax, given, pad=40.0 if has_layout(ax.figure) else None)
@@ -247,34 +313,50 @@ def _effects_size(decision: Decision, top: int) -> Size:
 
 
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """A panel for each column: its coefficient in every environment, or in those farthest from the pool, with a 95%
-    interval; the pooled one is a band."""
+    """A panel for each column: its coefficient in every environment, or in those farthest from the
+    pool, with a 95% interval; the pooled one is a band."""
     heads = dict(zip(decision.columns, name_labels(decision.columns, _LONGEST_NAME), strict=True))
     return _by_column(decision, figure, top, decision.coefficients(), heads, "coefficient")
 
 
 def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """Forest plots of effects in readable units, differences or ratios on a logarithmic axis: environments with 95%
-    intervals, a diamond for all rows together, a bar for a new environment, and below how much they differ."""
+    """Forest plots of effects in readable units, differences or ratios on a logarithmic axis:
+    environments with 95% intervals, a diamond for all rows together, a bar for a new environment,
+    and below how much they differ."""
     found = effects(decision, by_environment=True)
     first = found.drop_duplicates("column")
     names = list(map(effect_name, first["feature"], first["column"]))
     distinct = list(dict.fromkeys(names))  # levels of a feature share its name
     labels = dict(zip(distinct, name_labels(distinct, _LONGEST_NAME), strict=True))
     of_columns = zip(first["column"], names, first["unit"], strict=True)
-    heads = {column: f"{labels[name]}\n{shorten(unit, _LONGEST_LABEL)}" for column, name, unit in of_columns}
+    heads = {
+        column: f"{labels[name]}\n{shorten(unit, _LONGEST_LABEL)}"
+        for column, name, unit in of_columns
+    }
     return _by_column(decision, figure, top, found, heads, scale_of(decision))
 
 
 def _by_column(
-    decision: Decision, figure: Figure | SubFigure, top: int, found: pd.DataFrame, heads: Mapping[str, str], what: str
+    decision: Decision,
+    figure: Figure | SubFigure,
+    top: int,
+    found: pd.DataFrame,
+    heads: Mapping[str, str],
+    what: str,
 ) -> Panels:
     """found : as `forests` has it, with all columns; heads : {column: title}"""
-    n, shown = decision.findings.posterior.n_environments, dict(list(heads.items())[:top])
-    intervals, summary = bool(found["lower"].notna().any()), "tau" in found
-    cuts = _cut(len(shown), len(heads), "columns"), _cut(min(n, MOST_ENVIRONMENTS), n, "environments")
+    n = decision.findings.posterior.n_environments
+    shown = dict(list(heads.items())[:top])
+    intervals = bool(found["lower"].notna().any())
+    summary = "tau" in found
+    cuts = (
+        _cut(len(shown), len(heads), "columns"),
+        _cut(min(n, MOST_ENVIRONMENTS), n, "environments"),
+    )
     nothing = dict.fromkeys(shown, 1.0 if "ratio" in what else 0.0)
-    panels = forests(_panels(figure, len(shown), sharey=True), found, shown, nothing, "ratio" in what)
+    panels = forests(
+        _panels(figure, len(shown), sharey=True), found, shown, nothing, "ratio" in what
+    )
     pooled = "diamond" if summary else "band" if intervals else "line"
     marks = [f"{pooled}: all rows together"]
     if summary and found["prediction_lower"].notna().any():
@@ -296,7 +378,9 @@ def _panels(figure: Figure | SubFigure, n: int, **shared: Any) -> list[Axes]:
     return every[:n]
 
 
-def _labelled(figure: Figure | SubFigure, panels: Mapping[str, Axes], x: str, y: str, told: str) -> Panels:
+def _labelled(
+    figure: Figure | SubFigure, panels: Mapping[str, Axes], x: str, y: str, told: str
+) -> Panels:
     """With labels of the axes that all panels share, and a headline."""
     figure.supxlabel(x, fontsize="medium")
     figure.supylabel(y, fontsize="medium")
@@ -314,14 +398,17 @@ _IDEAL = {"intercept": 0.0, "slope": 1.0}
 
 
 def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """Calibration intercept and slope, and how well is predicted, in each environment left out, with 95% intervals;
-    the line is the mean over environments, dashed is what is right."""
+    """Calibration intercept and slope, and how well is predicted, in each environment left out,
+    with 95% intervals; the line is the mean over environments, dashed is what is right."""
     import pandas as pd
 
     found = _left_out(decision)
-    heads, n = {name: found.head_of(name) for name in ("intercept", "slope", found.kind.measure)}, len(found.left_out)
+    heads = {name: found.head_of(name) for name in ("intercept", "slope", found.kind.measure)}
+    n = len(found.left_out)
     unknown = np.nan, np.nan
-    rows: list[tuple[Any, ...]] = [(name, "mean", found.on_average(name), *unknown, "") for name in heads]
+    rows: list[tuple[Any, ...]] = [
+        (name, "mean", found.on_average(name), *unknown, "") for name in heads
+    ]
     for left in found.left_out:
         ends = {name: left.intervals.get(name, unknown) for name in heads}
         rows += [(name, left.environment, left.figures[name], *ends[name], "–") for name in heads]
@@ -334,13 +421,15 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
 
 
 def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """A panel for each environment left out: mean outcomes of rows with similar predictions, with 95% intervals."""
+    """A panel for each environment left out: mean outcomes of rows with similar predictions, with
+    95% intervals."""
     found = _left_out(decision)
     left_out = [left for left in found.left_out if left.calibration is not None]
     shown = left_out[:top]
     panels = _panels(figure, len(shown), sharex=True, sharey=True)
     every = np.concatenate([left.calibration[:, :2].ravel() for left in shown])
-    low, high = float(every.min()), float(every.max())
+    low = float(every.min())
+    high = float(every.max())
     room = 0.08 * (high - low or 1.0)
     labels = name_labels([str(left.environment) for left in shown], _LONGEST_NAME)
     for panel, left, label in zip(panels, shown, labels, strict=True):
@@ -352,12 +441,19 @@ def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) 
         panel.locator_params(nbins=4)
         tidy(panel, "both")
     # Intervals of shares are not cut; others may be far longer than what they are of.
-    ends = np.concatenate([left.calibration[:, 2:4].ravel() for left in shown]) if found.of_shares else every
-    bottom, highest = min(low, float(ends.min())), max(high, float(ends.max()))
+    ends = (
+        np.concatenate([left.calibration[:, 2:4].ravel() for left in shown])
+        if found.of_shares
+        else every
+    )
+    bottom = min(low, float(ends.min()))
+    highest = max(high, float(ends.max()))
     panels[0].set(xlim=(low - room, high + room), ylim=(bottom - 2.0 * room, highest + 2.0 * room))
     told = "\n".join(filter(None, [found.told, _cut(len(shown), len(left_out), "environments")]))
     named = {str(left.environment): panel for left, panel in zip(shown, panels, strict=True)}
-    return _labelled(figure, named, f"predicted {found.kind.group_mean}", "observed, with 95% interval", told)
+    return _labelled(
+        figure, named, f"predicted {found.kind.group_mean}", "observed, with 95% interval", told
+    )
 
 
 def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:
@@ -381,13 +477,16 @@ def _subsets_size(decision: Decision, top: int) -> Size:
 
 
 def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """Compatible subsets, the best predictor first: a dot for each feature, bars of probability, R² and p_inv."""
+    """Compatible subsets, the best predictor first: a dot for each feature, bars of probability, R²
+    and p_inv."""
     predictive = decision.findings.predictive
     assert predictive is not None
     masks, held = _held(decision, top)
     names = name_labels([predictive.feature_names[j] for j in held[:_MOST_COLUMNS]], _LONGEST_NAME)
-    n, several = len(masks), predictive.n_environments > 1
-    evidence, chosen = predictive.leading_evidence(n), (masks == decision.mask).all(axis=1)
+    n = len(masks)
+    several = predictive.n_environments > 1
+    evidence = predictive.leading_evidence(n)
+    chosen = (masks == decision.mask).all(axis=1)
     widths = [_dots_width(held), *[_WIDTH_OF_BARS] * (3 if several else 2)]
     apart = {} if has_layout(figure) else _APART
     panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, gridspec_kw=apart)
@@ -400,8 +499,17 @@ def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> P
     cut = len(names) < len(held)
     dots.set_xlabel(f"feature ({len(names)} of {len(held)} in these subsets)" if cut else "feature")
     dots.set_ylabel("rank")
-    _bars(bars[0], np.exp(predictive.log_probabilities[:n]), chosen, "probability", format_probability)
-    _bars(bars[1], evidence.r2, chosen, "R²", format_share, most=float(np.nanmax(evidence.r2, initial=1e-3)))
+    _bars(
+        bars[0], np.exp(predictive.log_probabilities[:n]), chosen, "probability", format_probability
+    )
+    _bars(
+        bars[1],
+        evidence.r2,
+        chosen,
+        "R²",
+        format_share,
+        most=float(np.nanmax(evidence.r2, initial=1e-3)),
+    )
     if several:
         _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
         bars[2].axvline(decision.accepted.level, color=WARN, lw=1.0, ls="--")
@@ -426,13 +534,31 @@ def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
 
 
 def _bars(
-    ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[[float], str], most: float = 1.0
+    ax: Axes,
+    values: Floats,
+    chosen: Mask,
+    label: str,
+    written: Callable[[float], str],
+    most: float = 1.0,
 ) -> None:
     """most : where the axis ends"""
     known = np.nan_to_num(values, nan=0.0)
-    ax.barh(np.arange(len(values)), known, height=0.6, color=np.where(chosen, CHOSEN, PLAIN).tolist(), zorder=2)
+    ax.barh(
+        np.arange(len(values)),
+        known,
+        height=0.6,
+        color=np.where(chosen, CHOSEN, PLAIN).tolist(),
+        zorder=2,
+    )
     for row, value in enumerate(values):
-        ax.text(1.02, row, written(float(value)), transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
+        ax.text(
+            1.02,
+            row,
+            written(float(value)),
+            transform=ax.get_yaxis_transform(),
+            va="center",
+            fontsize="x-small",
+        )
     ax.set_xlim(0.0, most)
     ax.locator_params(axis="x", nbins=3)
     ax.tick_params(axis="x", labelsize="small")
@@ -442,28 +568,55 @@ def _bars(
 
 
 def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
-    """R² against how much coefficients differ, of the subsets that were scored and have coefficients; the best R² up to
-    each difference, and the chosen and the mode with their intervals."""
-    survey, tolerance = decision.survey, decision.findings.tolerance
+    """R² against how much coefficients differ, of the subsets that were scored and have
+    coefficients; the best R² up to each difference, and the chosen and the mode with their
+    intervals."""
+    survey = decision.survey
+    tolerance = decision.findings.tolerance
     known = np.flatnonzero(np.isfinite(survey.r2) & np.isfinite(survey.difference))
-    differences, r2 = np.maximum(survey.difference[known], _LEAST_DIFFERENCE), survey.r2[known]
+    differences = np.maximum(survey.difference[known], _LEAST_DIFFERENCE)
+    r2 = survey.r2[known]
     compatible = survey.p_invariant[known] >= decision.accepted.level
     many = len(known) > 300
-    for which, colour, label in ((~compatible, FAINT, "not compatible"), (compatible, PLAIN, "compatible")):
-        look: dict[str, Any] = {"s": 8 if many else 18, "alpha": 0.5 if many else 0.8, "lw": 0, "rasterized": many}
+    for which, colour, label in (
+        (~compatible, FAINT, "not compatible"),
+        (compatible, PLAIN, "compatible"),
+    ):
+        look: dict[str, Any] = {
+            "s": 8 if many else 18,
+            "alpha": 0.5 if many else 0.8,
+            "lw": 0,
+            "rasterized": many,
+        }
         ax.scatter(differences[which], r2[which], color=colour, label=label, **look)
     order = np.lexsort((-r2, differences))
     best = np.maximum.accumulate(r2[order])
-    ax.step(differences[order], best, where="post", color=PLAIN, lw=1.3, label="best R² up to this difference")
+    ax.step(
+        differences[order],
+        best,
+        where="post",
+        color=PLAIN,
+        lw=1.3,
+        label="best R² up to this difference",
+    )
     if tolerance.rho >= _LEAST_DIFFERENCE:
-        ax.axvline(tolerance.rho, color=WARN, lw=1.0, ls="--", label=f"{tolerance.rho:.0%}: tolerated")
+        ax.axvline(
+            tolerance.rho, color=WARN, lw=1.0, ls="--", label=f"{tolerance.rho:.0%}: tolerated"
+        )
     # At the level of the selection, as all other subsets
-    mode = decision.findings.judge.evidence(decision.findings.posterior.mode_mask[None], elsewhere=False).one()
+    mode = decision.findings.judge.evidence(
+        decision.findings.posterior.mode_mask[None], elsewhere=False
+    ).one()
     marked = (mode, "D", ink(ax), "the paper's mode"), (decision.evidence, "*", CHOSEN, "selected")
     for evidence, marker, colour, label in marked:
         ends = evidence.difference_low, evidence.difference, evidence.difference_high
         low, middle, high = np.maximum(ends, _LEAST_DIFFERENCE)
-        bar: dict[str, Any] = {"xerr": [[middle - low], [high - middle]], "color": colour, "lw": 1.2, "capsize": 3}
+        bar: dict[str, Any] = {
+            "xerr": [[middle - low], [high - middle]],
+            "color": colour,
+            "lw": 1.2,
+            "capsize": 3,
+        }
         ax.errorbar(middle, evidence.r2, fmt=marker, ms=9, mec="white", mew=0.6, label=label, **bar)
     ax.set_xscale("log")
     ticks = np.array([_LEAST_DIFFERENCE, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
@@ -472,31 +625,47 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     ax.set_xticks(ticks, [f"≤ {ticks[0]:.1%}", *(f"{tick:.0%}" for tick in ticks[1:])])
     ax.set_xlim(_LEAST_DIFFERENCE * 0.8, largest)
     ax.minorticks_off()
-    lowest, highest = min([0.0, *r2.tolist()]), max([*r2.tolist(), 1e-3])
+    lowest = min([0.0, *r2.tolist()])
+    highest = max([*r2.tolist(), 1e-3])
     ax.set_ylim(lowest - 0.03 * (highest - lowest), highest + 0.08 * (highest - lowest))
     ax.set_xlabel("how much coefficients differ between environments, as a share of themselves")
     full = decision.findings.level is Level.full
     ax.set_ylabel(f"R² of the pooled fit{'' if full else ', within environments'}")
     tidy(ax, "both")
-    title(ax, _headline_text(decision, _cut(len(known), decision.findings.posterior.n_subsets, "subsets")))
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3, "frameon": False}
+    title(
+        ax,
+        _headline_text(
+            decision, _cut(len(known), decision.findings.posterior.n_subsets, "subsets")
+        ),
+    )
+    below: dict[str, Any] = {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, -0.14),
+        "ncols": 3,
+        "frameon": False,
+    }
     ax.legend(**(below if has_layout(ax.figure) else {}), fontsize="small")
     return ax
 
 
 def _draw_along(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """A panel for the level of the outcome and for each column: its coefficient along the variable with a pointwise
-    95% band, and, dashed, where nothing changes."""
-    curves, components = decision.curves, decision.components
+    """A panel for the level of the outcome and for each column: its coefficient along the variable
+    with a pointwise 95% band, and, dashed, where nothing changes."""
+    curves = decision.curves
+    components = decision.components
     assert curves is not None
     assert components is not None
-    design, shown = components.design, min(top + 1, len(curves.columns))
+    design = components.design
+    shown = min(top + 1, len(curves.columns))
     panels = _panels(figure, shown)
     outcome = decision.findings.posterior.outcome_name
     names = name_labels([f"level of {outcome}", *curves.columns[1:]], _LONGEST_NAME)
     for j, (panel, name) in enumerate(zip(panels, names[:shown], strict=True)):
-        estimate, margin = curves.estimates[:, j], 1.96 * curves.errors[:, j]
-        panel.fill_between(curves.values, estimate - margin, estimate + margin, color=PLAIN, alpha=0.25, lw=0)
+        estimate = curves.estimates[:, j]
+        margin = 1.96 * curves.errors[:, j]
+        panel.fill_between(
+            curves.values, estimate - margin, estimate + margin, color=PLAIN, alpha=0.25, lw=0
+        )
         panel.plot(curves.values, estimate, color=PLAIN, lw=1.4)
         panel.axhline(curves.common[j], color=CHOSEN, lw=1.2, ls="--")
         panel.set_title(name, fontsize="small", parse_math=False)
@@ -528,13 +697,18 @@ PICTURES = {
     "coefficients": Picture(_draw_coefficients, _coefficients_size, _MOST_PANELS, panels=True),
     "left_out": Picture(
         _draw_left_out,
-        lambda decision, top: (7.0, 1.5 + 0.2 * min(max(decision.findings.posterior.n_environments, 3), top)),
+        lambda decision, top: (
+            7.0,
+            1.5 + 0.2 * min(max(decision.findings.posterior.n_environments, 3), top),
+        ),
         top=MOST_ENVIRONMENTS,
         panels=True,
     ),
     "calibration": Picture(
         _draw_calibration,
-        lambda decision, top: _grid_size(min(top, decision.findings.posterior.n_environments), 1.9, 1.9),
+        lambda decision, top: _grid_size(
+            min(top, decision.findings.posterior.n_environments), 1.9, 1.9
+        ),
         top=_MOST_PANELS,
         panels=True,
     ),
@@ -546,6 +720,7 @@ PICTURES = {
     ),
     "frontier": Picture(_draw_frontier, lambda decision, top: (7.0, 4.8)),
     "trace": Picture(
-        lambda decision, ax, top: plot_trace(decision.findings.posterior, ax), lambda decision, top: TRACE_SIZE
+        lambda decision, ax, top: plot_trace(decision.findings.posterior, ax),
+        lambda decision, top: TRACE_SIZE,
     ),
 }

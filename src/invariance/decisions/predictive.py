@@ -1,7 +1,9 @@
-"""The predictive posterior: model averaging over the subsets that the data do not reject as invariant.
+"""The predictive posterior: model averaging over the subsets that the data do not reject as
+invariant.
 
-p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = −2 · gain of the pooled fit over the empty one
-+ columns of z · max(log N + 2 log p, share · 2 · the largest gain of a compatible subset).
+p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = −2 · gain of the pooled fit over
+the empty one + columns of z · max(log N + 2 log p, share · 2 · the largest gain of a compatible
+subset).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from ..models.invariance_test import Tolerance, deviance_moments
 from ..posterior.posterior import Judge, Posterior, SubsetTable
 from ..priors import BoundPrior
 
-# What a column has to explain of what can be explained, in deviance, to be worth a risk, however many rows there are.
+# What a column has to explain of what can be explained, in deviance, to be worth a risk, however
+# many rows there are.
 SHARE = 0.004
 
 
@@ -43,7 +46,9 @@ class PredictiveScore:
     price: float  # of a column
 
     @classmethod
-    def with_price(cls, model: BoundModel, tolerance: Tolerance, gain: float = 0.0) -> PredictiveScore:
+    def with_price(
+        cls, model: BoundModel, tolerance: Tolerance, gain: float = 0.0
+    ) -> PredictiveScore:
         """gain: the largest of a compatible subset, 0 where none is known"""
         least = np.log(model.n_informative) + 2.0 * np.log(model.n_features)
         return cls(model, tolerance, float(max(least, SHARE * 2.0 * gain)))
@@ -63,15 +68,16 @@ class PredictiveScore:
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
-        values, compatible = np.full(len(chosen), -np.inf), self.model.compatible(chosen, self.tolerance)
+        values = np.full(len(chosen), -np.inf)
+        compatible = self.model.compatible(chosen, self.tolerance)
         values[compatible] = self.log_weights(chosen[compatible])
         return values
 
 
 @dataclass(frozen=True, eq=False)
 class FoundSource:
-    """Answers relative to the compatible subsets that were found: masks (m, p), most probable first;
-    log_probabilities (m,)."""
+    """Answers relative to the compatible subsets that were found: masks (m, p), most probable
+    first; log_probabilities (m,)."""
 
     prior: BoundPrior
     score: PredictiveScore
@@ -100,14 +106,17 @@ def predictive_posterior(
     known: Mask | None = None,
     candidates: Candidates | None = None,
 ) -> Posterior | None:
-    """Over the subsets that reach the target's level or, where none does, its weak level; None where none does.
+    """Over the subsets that reach the target's level or, where none does, its weak level; None
+    where none does.
 
-    Exact where the engine is. Other engines estimate how often a chain is where, which the gate would stop at once:
-    there a search takes their place. known (k, p): subsets that are worth a look; candidates: collected by the engine
+    Exact where the engine is. Other engines estimate how often a chain is where, which the gate
+    would stop at once: there a search takes their place. known (k, p): subsets that are worth a
+    look; candidates: collected by the engine
     """
     if isinstance(engine, Enumeration) and candidates is None:
         candidates = Candidates(target).walked(options)
-    cheap, visited = search_seconds(target) <= 1.0, list[Mask]()
+    cheap = search_seconds(target) <= 1.0
+    visited = list[Mask]()
     for accepted in dict.fromkeys((target.tolerance, target.tolerance.weak)):
         if isinstance(engine, Enumeration):
             assert candidates is not None
@@ -123,18 +132,25 @@ def predictive_posterior(
 
 
 # Pairs of features are counted where these are at most so many, so many subsets at a time.
-_MOST_PAIRED, _PAIRED_AT_ONCE = 1000, 1 << 16
+_MOST_PAIRED = 1000
+_PAIRED_AT_ONCE = 1 << 16
 
 
 def _posterior(
-    target: Target, score: PredictiveScore, masks: Mask, log_joint: Floats, log_ratios: Floats, **about: Any
+    target: Target,
+    score: PredictiveScore,
+    masks: Mask,
+    log_joint: Floats,
+    log_ratios: Floats,
+    **about: Any,
 ) -> Posterior:
-    """Over the compatible subsets masks (m, p) with their log p(z)·exp(−½ cost) (m,), most probable first; of the first
-    of them, which are listed, log_ratios (k,)."""
+    """Over the compatible subsets masks (m, p) with their log p(z)·exp(−½ cost) (m,), most probable
+    first; of the first of them, which are listed, log_ratios (k,)."""
     keep = len(log_ratios)
     log_evidence = float(np.logaddexp.reduce(log_joint))
     log_probabilities = log_joint - log_evidence
-    weights, pairwise = np.exp(log_probabilities), None
+    weights = np.exp(log_probabilities)
+    pairwise = None
     if target.n_features <= _MOST_PAIRED:
         pairwise = np.zeros((target.n_features, target.n_features))
         for start in range(0, len(masks), _PAIRED_AT_ONCE):
@@ -158,9 +174,12 @@ def _posterior(
 
 # Share of the probability that subsets may have which are left undecided.
 UNDECIDED = 1e-7
-# Candidates that are decided together; that wait until the light ones are dropped, and that are kept then.
-_FEWEST_AT_ONCE, _MOST_AT_ONCE = 1 << 5, 1 << 10
-_MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
+# Candidates that are decided together; that wait until the light ones are dropped, and that are
+# kept then.
+_FEWEST_AT_ONCE = 1 << 5
+_MOST_AT_ONCE = 1 << 10
+_MOST_WAITING = 1 << 16
+_MOST_KEPT = 1 << 20
 # So many that to begin with a good one is worth it.
 _MANY = 1 << 12
 # Features whose subsets are looked through for that one.
@@ -170,76 +189,112 @@ _HUGE_GAIN = 1e9
 
 
 class Candidates:
-    """The subsets that may be compatible and may weigh something beside those that are; an enumeration collects them.
+    """The subsets that may be compatible and may weigh something beside those that are; an
+    enumeration collects them.
 
-    least (c + 1,): smallest gain of such, by columns of the pooled fit. The price of a column, which depends on the
-    largest gain of a compatible subset, is one of two prices or between them.
+    least (c + 1,): smallest gain of such, by columns of the pooled fit. The price of a column,
+    which depends on the largest gain of a compatible subset, is one of two prices or between them.
     """
 
     def __init__(self, target: Target, most_kept: int | None = None) -> None:
-        model, prior, self.target = target.model.untilted, target.prior, target
-        self.tolerance, self._accepted = target.tolerance.weak, target.tolerance
+        model = target.model.untilted
+        prior = target.prior
+        self.target = target
+        self.tolerance = target.tolerance.weak
+        self._accepted = target.tolerance
         self._most_kept = most_kept or _MOST_KEPT
         everything = float(model.gain_many(~prior.forced_out[None])[0])
         gains = 0.0, everything if everything > -np.inf else _HUGE_GAIN
-        self._prices = sorted({PredictiveScore.with_price(model, self.tolerance, gain).price for gain in gains})
+        self._prices = sorted(
+            {PredictiveScore.with_price(model, self.tolerance, gain).price for gain in gains}
+        )
         self._free = prior.free[model.walk_order(prior.free)]
         self._window = np.log(float(prior.support_size())) - np.log(UNDECIDED / 8.0)
-        self._most_prior = _largest_log_prior(prior.over(self._free), model.free_columns, self._free, prior.forced)
+        self._most_prior = _largest_log_prior(
+            prior.over(self._free), model.free_columns, self._free, prior.forced
+        )
         self.least = np.full(len(self._most_prior), -np.inf)
         self._parts: list[Picked] = []
         self._n_waiting = 0
-        self._known, self._sifted, self._heaviest_dropped = np.empty(0, np.int8), False, -np.inf
+        self._known = np.empty(0, np.int8)
+        self._sifted = False
+        self._heaviest_dropped = -np.inf
         if prior.support_size() > _MANY:
             self._begin(everything)
 
     def _begin(self, everything: float) -> None:
-        """Drop beforehand what weighs nothing beside the best compatible subset of the features that the pooled fit of
-        all should not lack, the most needed of them; everything: its gain, or -inf: of those that gain most alone"""
-        model, prior = self.target.model.untilted, self.target.prior
+        """Drop beforehand what weighs nothing beside the best compatible subset of the features
+        that the pooled fit of all should not lack, the most needed of them; everything: its gain,
+        or -inf: of those that gain most alone"""
+        model = self.target.model.untilted
+        prior = self.target.prior
         if everything > -np.inf:
             others = ~prior.forced_out & ~np.eye(model.n_features, dtype=bool)[prior.free]
             need = everything - model.gain_many(others)
         else:
-            need = model.gain_many(prior.forced_in | np.eye(model.n_features, dtype=bool)[prior.free])
+            need = model.gain_many(
+                prior.forced_in | np.eye(model.n_features, dtype=bool)[prior.free]
+            )
         need = need - 0.5 * self._prices[0] * model.free_columns[prior.free]
         needed = np.argsort(-need, kind="stable")[: min((need > 0.0).sum(), _MOST_NEEDED)]
         masks = np.repeat(prior.forced_in[None], 1 << len(needed), axis=0)
         masks[:, prior.free[needed]] = np.arange(len(masks))[:, None] >> np.arange(len(needed)) & 1
-        log_prior, gain = prior.log_prob(masks), model.gain_many(masks)
+        log_prior = prior.log_prob(masks)
+        gain = model.gain_many(masks)
         known = (log_prior > -np.inf) & (gain > -np.inf)
         if known.any():
-            figures = gain[known], masks[known] @ model.free_columns, log_prior[known], np.zeros(known.sum())
+            figures = (
+                gain[known],
+                masks[known] @ model.free_columns,
+                log_prior[known],
+                np.zeros(known.sum()),
+            )
             self._parts = [Picked(*figures, masks[known][:, self._free])]
             self._sift()
-            self._parts, self._known, self._sifted = [], self._known[:0], bool((self.least > -np.inf).any())
+            self._parts, self._known, self._sifted = (
+                [],
+                self._known[:0],
+                bool((self.least > -np.inf).any()),
+            )
 
     def walked(self, options: RunOptions) -> Candidates:
         """After a pass over all subsets"""
-        blocks = target_blocks(replace(self.target, model=self.target.model.untilted), self.tolerance)
+        blocks = target_blocks(
+            replace(self.target, model=self.target.model.untilted), self.tolerance
+        )
 
         run = Run.over(blocks, 0, self.least)
         with ProgressBar("scoring compatible subsets", blocks.n_tasks, options.progress) as bar:
-            for _, part in ordered_map(lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs):
+            for _, part in ordered_map(
+                lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs
+            ):
                 assert part is not None
                 self.add(part)
                 bar.advance()
         return self
 
     def add(self, part: Picked) -> None:
-        # `least` may have grown since the block was scored: so what is added does not depend on threads.
-        self._parts.append(part.of((part.gain >= self.least[part.columns]) & (part.log_prior > -np.inf)))
+        # `least` may have grown since the block was scored: so what is added does not depend on
+        # threads.
+        self._parts.append(
+            part.of((part.gain >= self.least[part.columns]) & (part.log_prior > -np.inf))
+        )
         self._n_waiting += len(self._parts[-1].gain)
         if self._n_waiting > _MOST_WAITING:
             self._sift()
 
     def _sift(self) -> None:
-        """Look for compatible subsets among the heaviest, and drop what weighs nothing beside them."""
+        """Look for compatible subsets among the heaviest, and drop what weighs nothing beside
+        them."""
         found = self._taken()
         weights = np.array([found.weights(price) for price in self._prices])
-        halves, columns = 0.5 * np.array(self._prices)[:, None], np.arange(len(self.least))
-        dropped, bound, largest = np.zeros(len(found.gain), bool), np.full(len(columns), -np.inf), np.inf
-        # Weights are linear in the price: what one compatible subset exceeds at both prices, it exceeds between them.
+        halves = 0.5 * np.array(self._prices)[:, None]
+        columns = np.arange(len(self.least))
+        dropped = np.zeros(len(found.gain), bool)
+        bound = np.full(len(columns), -np.inf)
+        largest = np.inf
+        # Weights are linear in the price: what one compatible subset exceeds at both prices, it
+        # exceeds between them.
         for best in {self._first(each) for each in weights}:
             if best is None:
                 continue
@@ -249,20 +304,26 @@ class Candidates:
         if len(self._prices) > 1:
             best = self._first(found.gain)
             largest = -np.inf if best is None else found.gain[best]
-        kept, bound = ~dropped | (found.gain >= largest), np.minimum(bound, largest)
+        kept = ~dropped | (found.gain >= largest)
+        bound = np.minimum(bound, largest)
         np.maximum(self.least, bound, out=self.least)
         if kept.sum() > self._most_kept:
             heaviest = np.where(kept, weights[0], -np.inf)
             order = np.argsort(-heaviest, kind="stable")
-            self._heaviest_dropped = max(self._heaviest_dropped, float(heaviest[order[self._most_kept]]))
+            self._heaviest_dropped = max(
+                self._heaviest_dropped, float(heaviest[order[self._most_kept]])
+            )
             kept[order[self._most_kept :]] = False
         self._parts, self._known, self._sifted = [found.of(kept)], self._known[kept], True
 
     def _taken(self) -> Picked:
         """All candidates, as one part"""
         found = Picked.joined(self._parts)
-        self._parts, self._n_waiting = [found], 0
-        self._known = np.append(self._known, np.full(len(found.gain) - len(self._known), -1, np.int8))
+        self._parts = [found]
+        self._n_waiting = 0
+        self._known = np.append(
+            self._known, np.full(len(found.gain) - len(self._known), -1, np.int8)
+        )
         return found
 
     def masks(self, rows: Integers) -> Mask:
@@ -271,68 +332,99 @@ class Candidates:
 
     def _first(self, values: Floats) -> int | None:
         """The compatible candidate with the largest of values (n,), None where there is none"""
-        order, start, size = np.argsort(-values, kind="stable"), 0, _FEWEST_AT_ONCE
+        order = np.argsort(-values, kind="stable")
+        start = 0
+        size = _FEWEST_AT_ONCE
         while start < len(order):
             found = self._compatible(order[start : start + size])
             if len(found):
                 return int(found[0])
-            start, size = start + size, min(2 * size, _MOST_AT_ONCE)
+            start = start + size
+            size = min(2 * size, _MOST_AT_ONCE)
         return None
 
     def _compatible(self, rows: Integers) -> Integers:
         """Those of some candidates that are compatible"""
         asked = rows[self._known[rows] < 0]
         if len(asked):
-            self._known[asked] = self.target.model.untilted.compatible(self.masks(asked), self._accepted)
+            self._known[asked] = self.target.model.untilted.compatible(
+                self.masks(asked), self._accepted
+            )
         return rows[self._known[rows] == 1]
 
     def _heaviest(self, weights: Floats) -> Integers:
-        """The compatible candidates, by weights (n,), but for such as weigh nothing beside the others"""
-        found, mass, start = [np.empty(0, np.intp)], -np.inf, 0
+        """The compatible candidates, by weights (n,), but for such as weigh nothing beside the
+        others"""
+        found = [np.empty(0, np.intp)]
+        mass = -np.inf
+        start = 0
         order = np.argsort(-weights, kind="stable")
         # Of a candidate and all that follow it
         left = np.logaddexp.accumulate(np.append(-np.inf, weights[order[::-1]]))[::-1]
         while start < len(order):
             # These need a decision even if all before them are compatible.
-            most = np.logaddexp.accumulate(np.append(mass, weights[order[start : start + _MOST_AT_ONCE]]))
+            most = np.logaddexp.accumulate(
+                np.append(mass, weights[order[start : start + _MOST_AT_ONCE]])
+            )
             needed = int((left[start : start + len(most)] >= most + np.log(UNDECIDED / 2.0)).sum())
             if not needed:
                 break
             end = start + max(needed, _FEWEST_AT_ONCE)
             found.append(self._compatible(order[start:end]))
-            mass, start = float(np.logaddexp.reduce(weights[found[-1]], initial=mass)), end
+            mass = float(np.logaddexp.reduce(weights[found[-1]], initial=mass))
+            start = end
         return np.concatenate(found)
 
     def posterior(self, accepted: Tolerance, keep: int, options: RunOptions) -> Posterior | None:
-        """Over the subsets that are compatible at the accepted level, of which `keep` are listed; None where none is"""
-        started, candidates, model = time.perf_counter(), self._taken(), self.target.model.untilted
+        """Over the subsets that are compatible at the accepted level, of which `keep` are listed;
+        None where none is"""
+        started = time.perf_counter()
+        candidates = self._taken()
+        model = self.target.model.untilted
         if accepted != self._accepted:
-            self._accepted, self._known[:] = accepted, -1
+            self._accepted = accepted
+            self._known[:] = -1
         gain = None if len(self._prices) == 1 else self._first(candidates.gain)
-        score = PredictiveScore.with_price(model, accepted, 0.0 if gain is None else float(candidates.gain[gain]))
+        score = PredictiveScore.with_price(
+            model, accepted, 0.0 if gain is None else float(candidates.gain[gain])
+        )
         weights = candidates.weights(score.price)
         found = self._heaviest(weights)
         heaviest = weights[found[0]] - self._window if len(found) else -np.inf
         if self._heaviest_dropped > heaviest:
-            return Candidates(self.target, 8 * self._most_kept).walked(options).posterior(accepted, keep, options)
+            return (
+                Candidates(self.target, 8 * self._most_kept)
+                .walked(options)
+                .posterior(accepted, keep, options)
+            )
         if not len(found):
             return None
-        masks, seconds = self.masks(found), time.perf_counter() - started
+        masks = self.masks(found)
+        seconds = time.perf_counter() - started
         counted = not self._sifted and bool((self._known >= 0).all())
-        diagnostics = {"seconds": seconds, "subsets_compatible": len(found), "compatible_counted": counted}
-        log_joint, log_ratios = weights[found], candidates.log_ratio[found]
+        diagnostics = {
+            "seconds": seconds,
+            "subsets_compatible": len(found),
+            "compatible_counted": counted,
+        }
+        log_joint = weights[found]
+        log_ratios = candidates.log_ratio[found]
         if model.walk_error or model is not self.target.model:  # fewer digits, or a reward
             log_joint = score.log_weights(masks) + self.target.prior.log_prob(masks)
             order = np.argsort(-log_joint, kind="stable")
-            masks, log_joint = masks[order], log_joint[order]
+            masks = masks[order]
+            log_joint = log_joint[order]
             log_ratios = model.log_ratio_many(masks[:keep])
         about: dict[str, Any] = {"engine": "exact enumeration", "diagnostics": diagnostics}
         return _posterior(self.target, score, masks, log_joint, log_ratios[:keep], **about)
 
 
-def _largest_log_prior(prior: BoundPrior, columns: Integers, free: Integers, forced: Integers) -> Floats:
+def _largest_log_prior(
+    prior: BoundPrior, columns: Integers, free: Integers, forced: Integers
+) -> Floats:
     """(c + 1,) at least that of any subset with so many columns; prior: over the free features"""
-    odds, weights = np.sort(prior.log_odds)[::-1], prior.log_size_weight
+    odds = np.sort(prior.log_odds)[::-1]
+    weights = prior.log_size_weight
     n_forced = int(columns[forced].sum())
     if (columns[free] == 1).all():
         by_size = weights + np.concatenate([[0.0], np.cumsum(odds)])
@@ -346,19 +438,22 @@ def _largest_log_prior(prior: BoundPrior, columns: Integers, free: Integers, for
 
 @dataclass(frozen=True)
 class SoftGate:
-    """score: prices and tolerance; width: standard deviations of the deviance allowed above its mean, where
-    environments differ by as much as is tolerated; kappa: what a unit of deviance beyond costs, nothing at an open
-    gate."""
+    """score: prices and tolerance; width: standard deviations of the deviance allowed above its
+    mean, where environments differ by as much as is tolerated; kappa: what a unit of deviance
+    beyond costs, nothing at an open gate."""
 
     score: PredictiveScore
     width: float
     kappa: float
 
     def values(self, flips: FlipGuess, columns: Floats | Integers) -> Floats:
-        """(S,) −½ cost and what is to be paid at the gate, of subsets of so many columns; -inf where not known"""
+        """(S,) −½ cost and what is to be paid at the gate, of subsets of so many columns; -inf
+        where not known"""
         known = flips.variance > 0.0
-        mean, variance = np.where(known, -2.0 * np.where(known, flips.expected, 0.0), 0.0), 4.0 * flips.variance
-        model, tolerance = self.score.model, self.score.tolerance
+        mean = np.where(known, -2.0 * np.where(known, flips.expected, 0.0), 0.0)
+        variance = 4.0 * flips.variance
+        model = self.score.model
+        tolerance = self.score.tolerance
         gain = np.where(flips.gain > -np.inf, flips.gain, 0.0)
         excess = tolerance.noncentrality(model.signal_of(gain), model.n_informative)
         excess = excess + model.n_rows * tolerance.tau**2 / 2.0
@@ -378,7 +473,8 @@ class CompiledNeighbours:
 
     def __init__(self, target: CompiledSampler, model: BoundModel, gate: SoftGate) -> None:
         counts = model.observed.counts
-        self._gate, self._features = gate, target.features
+        self._gate = gate
+        self._features = target.features
         self._counts = np.append(counts, counts.sum()).astype(float)
         self._extra = np.append(np.zeros(len(counts), np.int64), model.extra_intercepts)
         self._scoring = with_own_cache(target.scoring)
@@ -400,11 +496,14 @@ class CompiledNeighbours:
         size = self._state.size
         kind = np.where(mask, self._pattern + len(self._patterns), self._pattern)
         law = (values[kind] for values in self._law(size))
-        flips = FlipGuess(self._offset + self._weights @ logs, -0.5 * self._counts[-1] * logs[-1], *law)
+        flips = FlipGuess(
+            self._offset + self._weights @ logs, -0.5 * self._counts[-1] * logs[-1], *law
+        )
         return self._gate.values(flips, size[-1] + np.where(mask, -1.0, 1.0))
 
     def _law(self, size: Integers) -> tuple[Floats, Floats]:
-        """Mean and variance of log Λ after a feature of each pattern was added, and after it was removed."""
+        """Mean and variance of log Λ after a feature of each pattern was added, and after it was
+        removed."""
         key = size.tobytes()
         if key not in self._laws:
             ranks = np.vstack([size + self._patterns, size - self._patterns]) + self._extra
@@ -418,22 +517,27 @@ def plain_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
     """By asking any model about each of them, once."""
 
     def values(masks: Mask) -> Floats:
-        gain, null = model.gain_many(masks), model.null_many(masks)
+        gain = model.gain_many(masks)
+        null = model.null_many(masks)
         flips = FlipGuess(model.log_ratio_many(masks), gain, null.expected, null.variance)
         return gate.values(flips, masks @ model.free_columns)
 
-    memory, flips = ScoredSubsets(values, model.n_features), np.eye(model.n_features, dtype=bool)
+    memory = ScoredSubsets(values, model.n_features)
+    flips = np.eye(model.n_features, dtype=bool)
     return lambda mask: memory.values(mask ^ flips)
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
-    """Compiled, or as the model guesses them from a fit of the subset itself, or by asking about each."""
-    model, scoring = target.model, target.model.scoring()
+    """Compiled, or as the model guesses them from a fit of the subset itself, or by asking about
+    each."""
+    model = target.model
+    scoring = target.model.scoring()
     if scoring is not None:
         return CompiledNeighbours(CompiledSampler(target, scoring, 0, RunOptions()), model, gate)
     if not isinstance(model, GuessesFlips):
         return plain_neighbours(model, gate)
-    guessed, widths = model.guessed_flips, model.free_columns
+    guessed = model.guessed_flips
+    widths = model.free_columns
 
     def values(mask: Mask) -> Floats:
         flips = FlipGuess(*(values[0] for values in guessed(mask)))
@@ -442,32 +546,51 @@ def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
     return values
 
 
-# A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.
-_KAPPAS, _WIDTHS = (5.0, 20.0, 80.0), (0.0, 2.0)
-_STEPS, _FEWEST_STEPS = 300, 20
+# A gate that costs little lets a search see where it is going, one that costs much keeps it where
+# it may be.
+_KAPPAS = (5.0, 20.0, 80.0)
+_WIDTHS = (0.0, 2.0)
+_STEPS = 300
+_FEWEST_STEPS = 20
 _SEARCHING = "search for compatible subsets"  # as a limit on the time lists it
 # Features of a subset in which a search is at most, typically.
 _TYPICAL_SIZE = 25
 _MULTIPLICATIONS_A_SECOND = 1e9
-# At its hottest a search gives this many nats for the whole way from the start to where the slope leads at first.
+# At its hottest a search gives this many nats for the whole way from the start to where the slope
+# leads at first.
 _HOTTEST = 5.0
 # Subsets that are this many nats less probable than the best do not matter.
 _RELEVANT = 20.0
-# How many of the known subsets are tested, how many subsets around those that passed, and around how many at a time.
-_MOST_KNOWN, _MOST_AROUND, _AT_A_TIME = 256, 2048, 16
+# How many of the known subsets are tested, how many subsets around those that passed, and around
+# how many at a time.
+_MOST_KNOWN = 256
+_MOST_AROUND = 2048
+_AT_A_TIME = 16
 _MOST_LISTED = 4096
 
 
 def search_seconds(target: Target) -> float:
     """How long a search for compatible subsets takes at most, about: counted, not timed."""
     size = min(_TYPICAL_SIZE, target.prior.max_size, target.model.largest_size)
-    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) / _MULTIPLICATIONS_A_SECOND
+    return (
+        2
+        * _STEPS
+        * len(_KAPPAS)
+        * len(_WIDTHS)
+        * target.model.flip_steps(size)
+        / _MULTIPLICATIONS_A_SECOND
+    )
 
 
 def _searched(
-    target: Target, score: PredictiveScore, options: RunOptions, known: Mask | None, visited: list[Mask]
+    target: Target,
+    score: PredictiveScore,
+    options: RunOptions,
+    known: Mask | None,
+    visited: list[Mask],
 ) -> Posterior | None:
-    """None where no compatible subset was found. visited : by each search; filled by searching where it is empty"""
+    """None where no compatible subset was found. visited : by each search; filled by searching
+    where it is empty"""
     started = time.perf_counter()
     of_model = Target(score.model, target.prior)
     gates = [SoftGate(score, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
@@ -482,7 +605,11 @@ def _searched(
         for masks in ordered_map(work, [] if visited else runs, options.n_jobs):
             visited.append(masks)
             bar.advance()
-        examined.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
+        examined.add(
+            np.concatenate(
+                [*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])
+            )
+        )
         n_visited = len(examined.masks)
         examined.price_again()
         complete = examined.add_around(neighbours_of(of_model, SoftGate(examined.score, 0.0, 0.0)))
@@ -491,15 +618,24 @@ def _searched(
     compatible = examined.log_joint > -np.inf
     if not compatible.any():
         return None
-    best, n_compatible = examined.masks[np.argmax(examined.log_joint)], int(compatible.sum())
+    best = examined.masks[np.argmax(examined.log_joint)]
+    n_compatible = int(compatible.sum())
     n_found = sum(bool((run == best).all(axis=1).any()) for run in visited)
-    around = "all that matter around those that passed" if complete else "the best around those that passed"
+    around = (
+        "all that matter around those that passed"
+        if complete
+        else "the best around those that passed"
+    )
     notes = [
-        f"probabilities are over the {n_compatible:,} compatible subsets that were found, of {len(examined.masks):,} "
+        f"probabilities are over the {n_compatible:,} compatible subsets that were found, of "
+        f"{len(examined.masks):,} "
         f"tested: {n_visited:,} that were visited, and {around}."
     ]
     if n_found < 2:
-        notes.append(f"{n_found} of {len(runs)} searches came to the best subset: a better one may be hidden.")
+        notes.append(
+            f"{n_found} of {len(runs)} searches came to the best subset: a better one may be "
+            "hidden."
+        )
     diagnostics = {
         "seconds": time.perf_counter() - started,
         "subsets_visited": n_visited,
@@ -513,22 +649,28 @@ def _searched(
     log_ratios = examined.score.model.log_ratio_many(examined.masks[order[:_MOST_LISTED]])
     found = examined.masks[order], examined.log_joint[order], log_ratios
     engine = f"annealed search ({len(runs)} searches)"
-    return _posterior(target, examined.score, *found, engine=engine, notes=tuple(notes), diagnostics=diagnostics)
+    return _posterior(
+        target, examined.score, *found, engine=engine, notes=tuple(notes), diagnostics=diagnostics
+    )
 
 
 def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
-    """(p,) log prior, less its constant, of the subset (p,) with each feature flipped; -inf where that is not open"""
-    size, weights = int(mask.sum()), np.append(prior.log_size_weight, -np.inf)
+    """(p,) log prior, less its constant, of the subset (p,) with each feature flipped; -inf where
+    that is not open"""
+    size = int(mask.sum())
+    weights = np.append(prior.log_size_weight, -np.inf)
     odds = prior.log_odds[mask].sum() + np.where(mask, -prior.log_odds, prior.log_odds)
     values = odds + np.where(mask, weights[max(size - 1, 0)], weights[size + 1])
     return np.where(prior.forced_in | prior.forced_out, -np.inf, values)
 
 
-def annealed(target: Target, neighbours: Neighbours, rng: np.random.Generator, n_steps: int) -> Mask:
+def annealed(
+    target: Target, neighbours: Neighbours, rng: np.random.Generator, n_steps: int
+) -> Mask:
     """(m, p) the distinct subsets that a search visits, in the order of their packed flags.
 
-    Each step flips a feature, by the root of how probable the result is, then lets a member go and draws what takes
-    its place. It starts from the forced features.
+    Each step flips a feature, by the root of how probable the result is, then lets a member go and
+    draws what takes its place. It starts from the forced features.
     """
 
     def values(mask: Mask) -> Floats:
@@ -572,17 +714,20 @@ def _drawn(log_weights: Floats, rng: np.random.Generator) -> int:
 class Examined:
     """Subsets that were put to the test.
 
-    masks (m, p): all in the prior's support; log_joint (m,): log of p(z)·exp(−½ cost), -inf where not compatible.
+    masks (m, p): all in the prior's support; log_joint (m,): log of p(z)·exp(−½ cost), -inf where
+    not compatible.
     """
 
     def __init__(self, prior: BoundPrior, score: PredictiveScore) -> None:
-        self.prior, self.score = prior, score
+        self.prior = prior
+        self.score = score
         self.masks, self.log_joint = np.zeros((0, score.n_features), dtype=bool), np.zeros(0)
         self._keys: set[bytes] = set()
 
     def add(self, masks: Mask) -> None:
         """Test those of masks (n, p) that are new."""
-        log_prior, fresh = self.prior.log_prob(masks), []
+        log_prior = self.prior.log_prob(masks)
+        fresh = []
         for row in np.flatnonzero(log_prior > -np.inf).tolist():
             key = np.packbits(masks[row]).tobytes()
             if key not in self._keys:
@@ -590,7 +735,10 @@ class Examined:
                 fresh.append(row)
         if fresh:
             values = self.score.log_ratio_many(masks[fresh]) + log_prior[fresh]
-            self.masks, self.log_joint = np.vstack([self.masks, masks[fresh]]), np.append(self.log_joint, values)
+            self.masks, self.log_joint = (
+                np.vstack([self.masks, masks[fresh]]),
+                np.append(self.log_joint, values),
+            )
 
     def price_again(self) -> None:
         """By the largest gain of the compatible subsets that were found."""
@@ -603,21 +751,30 @@ class Examined:
             self.score = score
 
     def add_around(self, open_gate: Neighbours) -> bool:
-        """Test what lies one flip from relevant subsets, those included that are found so; False where that are too
-        many, when the most probable ones come first."""
-        left, surrounded = _MOST_AROUND, set[int]()
+        """Test what lies one flip from relevant subsets, those included that are found so; False
+        where that are too many, when the most probable ones come first."""
+        left = _MOST_AROUND
+        surrounded = set[int]()
         while left:
             if surrounded and out_of_time(_SEARCHING):
                 return False
             least = self.log_joint.max(initial=-np.inf) - _RELEVANT
-            centres = [row for row in np.flatnonzero(self.log_joint > least).tolist() if row not in surrounded]
+            centres = [
+                row
+                for row in np.flatnonzero(self.log_joint > least).tolist()
+                if row not in surrounded
+            ]
             centres = sorted(centres, key=lambda row: -self.log_joint[row])[:_AT_A_TIME]
             if not centres:
                 return True
             surrounded.update(centres)
             found: dict[bytes, tuple[Mask, float]] = {}
             for mask in self.masks[centres]:
-                values = open_gate(mask) + flipped_log_prior(self.prior, mask) - self.prior.log_normalizer
+                values = (
+                    open_gate(mask)
+                    + flipped_log_prior(self.prior, mask)
+                    - self.prior.log_normalizer
+                )
                 for feature in np.flatnonzero(values > least).tolist():
                     flipped = _flip(mask, feature)
                     key = np.packbits(flipped).tobytes()

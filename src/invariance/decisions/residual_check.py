@@ -27,16 +27,19 @@ from .environments import ALARM
 from .pipeline import generator
 
 # Tails that matter: so much excess kurtosis, and so many standard errors above 0.
-_HEAVY, _ERRORS = 1.0, 4.0
+_HEAVY = 1.0
+_ERRORS = 4.0
 # A spread that depends on features: so surely, and by such a share of how squared residuals vary.
-_SURE, _SHARE = 1e-3, 0.02
+_SURE = 1e-3
+_SHARE = 0.02
 # Share of a sum of squares that is no more than rounding.
 _ROUNDING = 1e-13
 
 
 class Shape(NamedTuple):
-    """excess_kurtosis of the residuals, 0 of normal noise; share_explained: what the columns of the subset and their
-    squares explain of the squared residuals; p_even: the p-value that this is chance (Koenker's test)."""
+    """excess_kurtosis of the residuals, 0 of normal noise; share_explained: what the columns of the
+    subset and their squares explain of the squared residuals; p_even: the p-value that this is
+    chance (Koenker's test)."""
 
     excess_kurtosis: float
     share_explained: float
@@ -45,9 +48,11 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class NoiseChecks:
-    """selected : names; shape : of the residuals in units of their environment, None without the rows
-    deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate invariance of the
-        noise's scale, NaN where that is not compared, and of the coefficients; level : they must reach
+    """selected : names; shape : of the residuals in units of their environment, None without the
+    rows
+    deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate
+        invariance of the noise's scale, NaN where that is not compared, and of the coefficients;
+        level : they must reach
     mends : whether a model of the mean alone could be fitted
     """
 
@@ -62,26 +67,41 @@ class NoiseChecks:
 
     @property
     def heavy_tails(self) -> bool:
-        return self.shape is not None and self.shape.excess_kurtosis > max(_HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5)
+        return self.shape is not None and self.shape.excess_kurtosis > max(
+            _HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5
+        )
 
     @property
     def sentence(self) -> str | None:
         """What was found, and what to choose; None where it does not matter."""
-        found, spread_compared = [], not np.isnan(self.p_spread)
+        found = []
+        spread_compared = not np.isnan(self.p_spread)
         if self.shape is not None and self.heavy_tails and spread_compared:
             found.append(f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})")
-        if self.shape is not None and self.shape.p_even < _SURE and self.shape.share_explained > _SHARE:
+        if (
+            self.shape is not None
+            and self.shape.p_even < _SURE
+            and self.shape.share_explained > _SHARE
+        ):
             found.append(f"spread unequally over the values of {format_subset(self.selected, 60)}")
         # It is the noise's scale that speaks against the subset, and not its coefficients.
         if self.p_spread < self.level <= self.p_mean:
             ordered = sorted(self.deviations.items(), key=lambda item: item[1])
-            ends = (f"{value:.3g} in {in_quotes(label)}" for label, value in (ordered[0], ordered[-1]))
-            found.append(f"spread unequally between environments (standard deviation {', '.join(ends)})")
+            ends = (
+                f"{value:.3g} in {in_quotes(label)}" for label, value in (ordered[0], ordered[-1])
+            )
+            found.append(
+                f"spread unequally between environments (standard deviation {', '.join(ends)})"
+            )
         if not found:
             return None
         told = f"the residuals {' and '.join(found)}"
         mended = spread_compared and self.mends
-        return Message(told, use(family="linear_gaussian_mean")) if mended else f"{told}: p-values may be too small."
+        return (
+            Message(told, use(family="linear_gaussian_mean"))
+            if mended
+            else f"{told}: p-values may be too small."
+        )
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -93,13 +113,22 @@ class NoiseChecks:
 
 
 def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
-    """Of a subset (p,) under a linear model by least squares; None for others, for random deviations, with one
-    environment, and where the subset cannot be fitted. Curves have none: no model of the mean alone is at hand that
-    would keep them."""
-    linear = None if model.makes_curves or isinstance(model, GaussianRandomDeviations) else model.by_least_squares
-    if linear is None or linear.moments.n_environments < 2 or not linear.log_ratio_many(mask[None])[0] > -np.inf:
+    """Of a subset (p,) under a linear model by least squares; None for others, for random
+    deviations, with one environment, and where the subset cannot be fitted. Curves have none: no
+    model of the mean alone is at hand that would keep them."""
+    linear = (
+        None
+        if model.makes_curves or isinstance(model, GaussianRandomDeviations)
+        else model.by_least_squares
+    )
+    if (
+        linear is None
+        or linear.moments.n_environments < 2
+        or not linear.log_ratio_many(mask[None])[0] > -np.inf
+    ):
         return None
-    fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)
+    fits = linear.residuals(mask[None])
+    test = linear.invariance_test(mask[None], tolerance)
     deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
     return NoiseChecks(
         selected=linear.features.chosen(mask).names,
@@ -114,17 +143,23 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
 
 
 def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
-    """From sums over centred columns and standardised residuals; None without rows or fourth moments of them."""
-    fit, data, fourths = model.fit(mask), model.data, model.fourths
+    """From sums over centred columns and standardised residuals; None without rows or fourth
+    moments of them."""
+    fit = model.fit(mask)
+    data = model.data
+    fourths = model.fourths
     slopes = np.nan_to_num(fit.local_coefficients)
     sums = np.zeros((2 * slopes.shape[1] + 2,) * 2)
     if data is not None:
         for e in range(data.n_environments):
             rows = data.rows(e)
-            columns, y = data.X[rows][:, data.features.expand(mask)], data.y[rows]
+            columns = data.X[rows][:, data.features.expand(mask)]
+            y = data.y[rows]
             missed = y - fit.local_intercepts[e] - columns @ slopes[e]
             columns = columns - columns.mean(axis=0)
-            each = np.column_stack([np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)])
+            each = np.column_stack(
+                [np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)]
+            )
             sums += each.T @ each
         return _koenker(sums)
     names = *model.features.chosen(mask).columns, model.moments.outcome_name
@@ -142,17 +177,20 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
 def _koenker(sums: Floats) -> Shape:
     """From sums of products (k + 2, k + 2) of 1, k columns, and squared residuals."""
     n_rows = sums[0, 0]
-    products, squares = (sums - np.outer(sums[0], sums[0]) / n_rows)[1:, 1:], np.diagonal(sums)[1:]
+    products = (sums - np.outer(sums[0], sums[0]) / n_rows)[1:, 1:]
+    squares = np.diagonal(sums)[1:]
     spread = np.sqrt(np.maximum(np.diagonal(products), 0.0))
     varying = np.flatnonzero(spread[:-1] > _ROUNDING * np.sqrt(squares[:-1]))
-    share, degrees = 0.0, 1
+    share = 0.0
+    degrees = 1
     if len(varying):
         gram = products[np.ix_(varying, varying)] / np.outer(spread[varying], spread[varying])
         cross = products[varying, -1] / spread[varying]
         values, vectors = np.linalg.eigh(gram)
         kept = values > _ROUNDING * values[-1]
         along = vectors[:, kept].T @ cross
-        share, degrees = float(along**2 @ (1.0 / values[kept]) / products[-1, -1]), int(kept.sum())
+        share = float(along**2 @ (1.0 / values[kept]) / products[-1, -1])
+        degrees = int(kept.sum())
     return Shape(float(sums[-1, -1] / n_rows) - 3.0, share, float(chi2.sf(n_rows * share, degrees)))
 
 
@@ -164,8 +202,9 @@ _NO_CHANCE = 3.3
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """correlation : of residuals and those before them, within environments; n : times that were compared; clock : the
-    column that says when, None for the index of the table; within : the column of environments, if that is known"""
+    """correlation : of residuals and those before them, within environments; n : times that were
+    compared; clock : the column that says when, None for the index of the table; within : the
+    column of environments, if that is known"""
 
     correlation: float
     n: int
@@ -179,19 +218,27 @@ class Autocorrelation:
     @property
     def sentence(self) -> str:
         column = self.clock or "date"
-        within, option = "", ""
+        within = ""
+        option = ""
         if self.within is not None:
-            within, option = f", within={self.within!r}", f" --within {self.within}"
+            within = f", within={self.within!r}"
+            option = f" --within {self.within}"
         unnamed = "" if self.clock is not None else ", with the index as a column"
-        told = f"residuals depend on those before them (correlation {self.correlation:.2f}): p-values are too small"
+        told = (
+            f"residuals depend on those before them (correlation {self.correlation:.2f}): "
+            "p-values are too small"
+        )
         shell = f"--along {printable(column)} --ar 2{option}"
-        return f"{told}. Compare along time, along({printable(column)!r}, ar=2{within}) or {shell}{unnamed}."
+        return (
+            f"{told}. Compare along time, along({printable(column)!r}, ar=2{within}) or "
+            f"{shell}{unnamed}."
+        )
 
 
 def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
-    """Of the residuals of a subset (p,), in the order of time within environments, rows of one time together; None
-    where it is not known when rows were taken, where the model accounts for it, of times to an event, and outside the
-    support."""
+    """Of the residuals of a subset (p,), in the order of time within environments, rows of one time
+    together; None where it is not known when rows were taken, where the model accounts for it, of
+    times to an event, and outside the support."""
     data = model.data
     if data is None or kind_of(getattr(model, "specification", None)).censored:
         return None
@@ -203,21 +250,27 @@ def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
     y = data.y if data.exposure is None else data.y / data.exposure
     residuals = y - fit.predict(data.X[:, data.features.expand(mask)])
     known = ~np.isnan(times)
-    _, group = np.unique(np.column_stack([data.environment_index, times])[known], axis=0, return_inverse=True)
+    _, group = np.unique(
+        np.column_stack([data.environment_index, times])[known], axis=0, return_inverse=True
+    )
     group = group.ravel()
     counts = np.bincount(group)
     means = np.bincount(group, residuals[known]) / counts
     environment = np.empty(len(counts), np.intp)
     environment[group] = data.environment_index[known]
     # Groups are sorted by environment, then by time.
-    means -= (np.bincount(environment, means) / np.maximum(np.bincount(environment), 1))[environment]
+    means -= (np.bincount(environment, means) / np.maximum(np.bincount(environment), 1))[
+        environment
+    ]
     follows = environment[1:] == environment[:-1]
     if follows.sum() < 3 or not np.any(means):
         return None
     correlation = float(np.sum((means[1:] * means[:-1])[follows]) / np.sum(means**2))
     # Several environments at a time have sequences of their own.
     overlap = data.design is None and len(np.unique(times[known])) < len(means)
-    return Autocorrelation(correlation, int(follows.sum()), name, data.environment_name if overlap else None)
+    return Autocorrelation(
+        correlation, int(follows.sum()), name, data.environment_name if overlap else None
+    )
 
 
 def _times(data: MultiEnvironmentData) -> tuple[str | None, Floats] | None:
@@ -232,9 +285,11 @@ def _times(data: MultiEnvironmentData) -> tuple[str | None, Floats] | None:
 
 # ---------------------------------------------------------------- random forests
 
-# Share of the environments' scatter that the features may leave before the check is said to have seen little.
+# Share of the environments' scatter that the features may leave before the check is said to have
+# seen little.
 _LITTLE_LEFT = 0.1
-_TREES, _FEWEST_IN_LEAF = 100, 5
+_TREES = 100
+_FEWEST_IN_LEAF = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,11 +297,12 @@ class ResidualCheck(Rendered):
     """A diagnosis of one subset, not a posterior; `print` it, or see `to_dict`.
 
     subset : names; environments : E labels; rows (E,)
-    mean, spread (E,) : p-values that, given the features, the outcome's mean, and how far it scatters, is another one
-        in an environment than in the others
+    mean, spread (E,) : p-values that, given the features, the outcome's mean, and how far it
+        scatters, is another one in an environment than in the others
     p_value : the smallest of them, corrected by Bonferroni's rule
     r2 : share of the outcome's variance that forests explain in rows that they were not grown on
-    untold : share of the environments' scatter that cannot be told from the features; near 0 nothing could be found
+    untold : share of the environments' scatter that cannot be told from the features; near 0
+        nothing could be found
     of_rows : how many there are where those looked at are a sample, else 0
     """
 
@@ -268,14 +324,21 @@ class ResidualCheck(Rendered):
 
     @property
     def worst(self) -> tuple[Hashable, str]:
-        """The environment with the smallest p-value, and what is different there: "mean" or "spread"."""
+        """The environment with the smallest p-value, and what is different there: "mean" or
+        "spread"."""
         part, place = np.unravel_index(np.argmin([self.mean, self.spread]), (2, len(self.rows)))
         return self.environments[place], ("mean", "spread")[part]
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
         names = ("environment", "rows", "p_mean", "p_spread")
-        each = zip(map(str, self.environments), self.rows, self.mean.tolist(), self.spread.tolist(), strict=True)
+        each = zip(
+            map(str, self.environments),
+            self.rows,
+            self.mean.tolist(),
+            self.spread.tolist(),
+            strict=True,
+        )
         return {
             "outcome": self.outcome_name,
             "subset": list(self.subset),
@@ -292,14 +355,21 @@ class ResidualCheck(Rendered):
         found = f"nothing shows that {self.outcome_name} differs between environments"
         if self.alarm:
             label, part = self.worst
-            found = f"the {part} of {self.outcome_name} differs between environments, most in {in_quotes(label)}"
+            found = (
+                f"the {part} of {self.outcome_name} differs between environments, most in "
+                f"{in_quotes(label)}"
+            )
         given = format_subset(self.subset)
         sentences = [
             f"Given {given}, {found} (p-value {format_p(self.p_value)}, corrected).",
-            f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see.",
+            f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not "
+            "see.",
         ]
         if self.untold < _LITTLE_LEFT:
-            sentences.append("The features nearly always tell which environment a row is from: little could be found.")
+            sentences.append(
+                "The features nearly always tell which environment a row is from: little could be "
+                "found."
+            )
         if self.of_rows > sum(self.rows):
             sentences.append(f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was tested.")
         title = f"Residuals of {self.outcome_name} given {given}, by random forests"
@@ -307,28 +377,37 @@ class ResidualCheck(Rendered):
 
 
 def residual_check(
-    data: MultiEnvironmentData | Moments, subset: Subset, random_state: Any = 0, n_jobs: int | None = None
+    data: MultiEnvironmentData | Moments,
+    subset: Subset,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
 ) -> ResidualCheck:
-    """Check a subset, given by names or as a mask, for differences between environments of whatever form.
+    """Check a subset, given by names or as a mask, for differences between environments of whatever
+    form.
 
-    Random forests predict the outcome and the environment of a row from the features, each row by trees that were not
-    grown on it. Where environments are alike given the features, the residuals of the two are uncorrelated: that is
-    tested for each environment (the generalised covariance measure of Shah and Peters, 2020), and again with squared
-    residuals of the outcome.
+    Random forests predict the outcome and the environment of a row from the features, each row by
+    trees that were not grown on it. Where environments are alike given the features, the residuals
+    of the two are uncorrelated: that is tested for each environment (the generalised covariance
+    measure of Shah and Peters, 2020), and again with squared residuals of the outcome.
 
     The result depends on random_state and not on n_jobs.
     """
     of_rows = 0
     if isinstance(data, Moments):
-        chosen, of_rows = data.features.chosen(as_mask(subset, data.feature_names)), data.n_rows
-        sampled, subset = sampled_data(data, chosen.columns), chosen.names
+        chosen = data.features.chosen(as_mask(subset, data.feature_names))
+        of_rows = data.n_rows
+        sampled = sampled_data(data, chosen.columns)
+        subset = chosen.names
         if sampled is None:
-            raise SettingError("residual_check needs rows, and moments hold none: fit with the rows, too.")
+            raise SettingError(
+                "residual_check needs rows, and moments hold none: fit with the rows, too."
+            )
         data = sampled
     require_data(data, "residual_check")
     for role in data.outcome_columns:
         raise SettingError(
-            f"residual_check knows nothing of the {role} {getattr(data, f'{role}_name')!r} of {data.outcome_name!r}: "
+            f"residual_check knows nothing of the {role} {getattr(data, f'{role}_name')!r} of "
+            f"{data.outcome_name!r}: "
             "use diagnose of the fitted model."
         )
     if data.n_environments < 2:
@@ -338,11 +417,13 @@ def residual_check(
     kept = np.array([name not in derived for name in data.features.columns], dtype=bool)
     X = data.X[:, data.features.expand(mask) & kept]
     labels = (data.environment_index[:, None] == np.arange(data.n_environments)).astype(float)
-    rng, n_jobs = generator(random_state), n_workers(n_jobs)
+    rng = generator(random_state)
+    n_jobs = n_workers(n_jobs)
     left = data.y - _predicted(X, data.y, rng, n_jobs)
     untold = labels - _predicted(X, labels, rng, n_jobs)
     squares = left**2
-    mean, spread = _p_values(left, untold), _p_values(squares - _predicted(X, squares, rng, n_jobs), untold)
+    mean = _p_values(left, untold)
+    spread = _p_values(squares - _predicted(X, squares, rng, n_jobs), untold)
     # Of two environments each is the other's rest.
     tests = 2 * (data.n_environments if data.n_environments > 2 else 1)
     return ResidualCheck(
@@ -360,7 +441,8 @@ def residual_check(
 
 
 def _predicted(X: Floats, target: Floats, rng: np.random.Generator, n_jobs: int) -> Floats:
-    """Target (N,) or (N, m) given X (N, k), by trees not grown on the row; without columns, the mean of all others."""
+    """Target (N,) or (N, m) given X (N, k), by trees not grown on the row; without columns, the
+    mean of all others."""
     seed = int(rng.integers(2**31))
     if not X.shape[1]:
         return (target.sum(axis=0) - target) / (len(target) - 1)
@@ -373,7 +455,8 @@ def _predicted(X: Floats, target: Floats, rng: np.random.Generator, n_jobs: int)
 
 
 def _p_values(left: Floats, untold: Floats) -> Floats:
-    """(E,) that what is left of the outcome (N,) goes with what is left of each environment (N, E)"""
+    """(E,) that what is left of the outcome (N,) goes with what is left of each environment (N,
+    E)"""
     products = left[:, None] * untold
     spread = products.std(axis=0)
     statistic = np.sqrt(len(left)) * products.mean(axis=0) / np.where(spread > 0.0, spread, 1.0)

@@ -22,7 +22,8 @@ _MOST_LISTED = 4096
 
 
 class Rule(Protocol):
-    """A specification: parameters only. One that selects by the predictive posterior has `by_prediction = True`."""
+    """A specification: parameters only. One that selects by the predictive posterior has
+    `by_prediction = True`."""
 
     def select(self, findings: Findings) -> Mask:
         """(p,) the features to use"""
@@ -31,8 +32,9 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class BestCompatible:
-    """The mode of the predictive posterior. If no subset is compatible, the one of features worth their price of which
-    the random-effects rule expects the least error in a new environment: a way to predict, and no claim of invariance.
+    """The mode of the predictive posterior. If no subset is compatible, the one of features worth
+    their price of which the random-effects rule expects the least error in a new environment: a way
+    to predict, and no claim of invariance.
     """
 
     by_prediction: ClassVar[bool] = True
@@ -58,7 +60,9 @@ class Threshold:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold <= 1.0:
-            raise SettingError(f"threshold={self.threshold!r} is not a probability between 0 and 1.")
+            raise SettingError(
+                f"threshold={self.threshold!r} is not a probability between 0 and 1."
+            )
 
     def select(self, findings: Findings) -> Mask:
         return findings.posterior.inclusion >= self.threshold
@@ -66,8 +70,9 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Median:
-    """Every feature whose inclusion probability in the predictive posterior is at least one half. The features so
-    chosen need not be compatible with invariance together; where no subset is, as in `BestCompatible`."""
+    """Every feature whose inclusion probability in the predictive posterior is at least one half.
+    The features so chosen need not be compatible with invariance together; where no subset is, as
+    in `BestCompatible`."""
 
     by_prediction: ClassVar[bool] = True
 
@@ -76,7 +81,12 @@ class Median:
         return least_risky(findings) if predictive is None else predictive.inclusion >= 0.5
 
 
-RULES: dict[str, type[Rule]] = {"predictive": BestCompatible, "mode": Mode, "threshold": Threshold, "median": Median}
+RULES: dict[str, type[Rule]] = {
+    "predictive": BestCompatible,
+    "mode": Mode,
+    "threshold": Threshold,
+    "median": Median,
+}
 RULES_IN_WORDS = {
     "predictive": "selects the best predictor that is invariant",
     "mode": "selects the most probable subset",
@@ -90,7 +100,8 @@ _THRESHOLD = re.compile(r"threshold\s*\((?:\s*threshold\s*=)?\s*(\d*\.?\d+)\s*\)
 
 
 def as_rule(select: str | Rule) -> Rule:
-    """Return the rule of this name, with its defaults, that of a text such as "threshold(0.9)", or the given one."""
+    """Return the rule of this name, with its defaults, that of a text such as "threshold(0.9)", or
+    the given one."""
     if isinstance(select, str) and select in RULES:
         return RULES[select]()
     call = _THRESHOLD.fullmatch(select.strip().lower()) if isinstance(select, str) else None
@@ -103,19 +114,22 @@ def as_rule(select: str | Rule) -> Rule:
 
 
 def falls_back(rule: Rule, findings: Findings) -> bool:
-    """Whether a rule that selects among compatible subsets takes the least risky one, since none is compatible."""
+    """Whether a rule that selects among compatible subsets takes the least risky one, since none is
+    compatible."""
     return isinstance(rule, BestCompatible | Median) and findings.predictive is None
 
 
 def least_risky(findings: Findings) -> Mask:
-    """Return the subset (p,) with the least random-effects risk in a new environment of those in which every feature
-    is worth its price: of all subsets if these are few, else by steepest descent.
+    """Return the subset (p,) with the least random-effects risk in a new environment of those in
+    which every feature is worth its price: of all subsets if these are few, else by steepest
+    descent.
 
-    The risk alone lets noise in: differences between baselines are few, and any column whose mean moves explains some
-    of them. So each feature that is not forced in must gain, beyond the others and with a baseline in each environment,
-    the price of its columns.
+    The risk alone lets noise in: differences between baselines are few, and any column whose mean
+    moves explains some of them. So each feature that is not forced in must gain, beyond the others
+    and with a baseline in each environment, the price of its columns.
     """
-    target, price = findings.target, findings.score.price
+    target = findings.target
+    price = findings.score.price
     if target.prior.support_size() > _MOST_LISTED:
         return _descended(target, price)
     found = _least_risky_of(target, price, all_subsets(target))
@@ -141,10 +155,13 @@ def _risks(target: Target, masks: Mask) -> Floats:
     return risks
 
 
-def _least_risky_of(target: Target, price: float, masks: Mask, below: float = np.inf) -> tuple[Mask, float] | None:
-    """The first (p,) of subsets (S, p) by risk, and its risk, in which each feature is worth its price; None if no such
-    subset has less risk than `below`."""
-    risks, free = _risks(target, masks), ~target.prior.forced_in
+def _least_risky_of(
+    target: Target, price: float, masks: Mask, below: float = np.inf
+) -> tuple[Mask, float] | None:
+    """The first (p,) of subsets (S, p) by risk, and its risk, in which each feature is worth its
+    price; None if no such subset has less risk than `below`."""
+    risks = _risks(target, masks)
+    free = ~target.prior.forced_in
     prices = price * target.model.free_columns[free]
     for place in np.argsort(risks, kind="stable"):
         if not risks[place] < below:
@@ -156,14 +173,20 @@ def _least_risky_of(target: Target, price: float, masks: Mask, below: float = np
 
 
 def _descended(target: Target, price: float) -> Mask:
-    """From the forced features by single flips and, where none helps, exchanges, unless a limit on the time passed."""
-    free, best, unit = target.prior.free, target.start, np.eye(target.n_features, dtype=bool)
+    """From the forced features by single flips and, where none helps, exchanges, unless a limit on
+    the time passed."""
+    free = target.prior.free
+    best = target.start
+    unit = np.eye(target.n_features, dtype=bool)
     least = float(_risks(target, best[None])[0])
     while True:
-        inside, outside = free[best[free]], free[~best[free]]
+        inside = free[best[free]]
+        outside = free[~best[free]]
         exchanges = unit[np.repeat(inside, len(outside))] | unit[np.tile(outside, len(inside))]
         for moves in (unit[free], exchanges):
-            if moves is exchanges and out_of_time("exchanges of features in the search for the subset of least risk"):
+            if moves is exchanges and out_of_time(
+                "exchanges of features in the search for the subset of least risk"
+            ):
                 return best
             found = _least_risky_of(target, price, best ^ moves, least)
             if found is not None:

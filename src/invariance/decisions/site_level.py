@@ -10,9 +10,11 @@ from ..models.base import BoundModel
 
 
 def absorbed_baselines(model: BoundModel, mask: Mask) -> int:
-    """Return how many of the E − 1 differences between baselines a subset (p,) absorbs by features that are constant
-    within every environment: the rank of their values about the mean."""
-    values = model.observed.site_level.values_of(model.features.expand(mask & model.constant_within))
+    """Return how many of the E − 1 differences between baselines a subset (p,) absorbs by features
+    that are constant within every environment: the rank of their values about the mean."""
+    values = model.observed.site_level.values_of(
+        model.features.expand(mask & model.constant_within)
+    )
     apart = values - values.mean(axis=0)
     largest = np.abs(apart).max(axis=0)
     return int(np.linalg.matrix_rank(apart / np.where(largest > 0.0, largest, 1.0)))
@@ -20,7 +22,11 @@ def absorbed_baselines(model: BoundModel, mask: Mask) -> int:
 
 def site_level_caution(model: BoundModel, mask: Mask) -> str:
     """Of a subset (p,) with features that are constant within every environment"""
-    names, n_environments = model.features.chosen(mask & model.constant_within).names, model.n_environments
+    names = model.features.chosen(mask & model.constant_within).names
+    n_environments = model.n_environments
     counted = f"{absorbed_baselines(model, mask)} of {n_environments - 1}"
     caution = constant_in_words(names, n_environments)
-    return f"{caution}. Differences between baselines that this absorbs and leaves untested: {counted}."
+    return (
+        f"{caution}. Differences between baselines that this absorbs and leaves untested: "
+        f"{counted}."
+    )

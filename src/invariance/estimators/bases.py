@@ -1,4 +1,5 @@
-"""Base classes of scikit-learn, which has no types: type checkers see what is written here, and find typos by it."""
+"""Base classes of scikit-learn, which has no types: type checkers see what is written here, and
+find typos by it."""
 
 from __future__ import annotations
 

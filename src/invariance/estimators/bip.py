@@ -1,4 +1,5 @@
-"""Bayesian invariant prediction as scikit-learn estimators: of numbers and counts, of two classes, of times."""
+"""Bayesian invariant prediction as scikit-learn estimators: of numbers and counts, of two classes,
+of times."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.names import Baseline, Deviations, EngineName, FamilyName, PlotKind, PredictWith, RuleName
+from .._tools.names import (
+    Baseline,
+    Deviations,
+    EngineName,
+    FamilyName,
+    PlotKind,
+    PredictWith,
+    RuleName,
+)
 from .._tools.parallel import one_thread
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
@@ -58,63 +67,75 @@ if TYPE_CHECKING:
 
 
 class BIP(IntervalRegressor):
-    """Bayesian invariant prediction: the posterior over subsets of features that predict y alike in every environment.
+    """Bayesian invariant prediction: the posterior over subsets of features that predict y alike in
+    every environment.
 
     Parameters
     ----------
-    family : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for times with
-        events, "logistic" for two values, "negative_binomial" for counts, "linear_gaussian" for any other number; or
-        one of these names, "linear_gaussian_mean", "additive", "poisson", "bayesian_linear_gaussian", or a
-        specification such as LinearGaussian(second_moments="on demand") or Additive(knots=5)
-    prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
-        over all estimable subsets
-    engine : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
-        such as Tempering(chains=8)
-    select : "predictive" selects the subset that predicts best among those compatible with invariance, "mode" the
-        most probable subset (as in the paper), "threshold" every feature whose inclusion probability is at least 0.5,
-        "threshold(0.9)" at least 0.9, "median" those that are in most compatible subsets, weighted by how these
-        predict; or a rule of `invariance.decisions` such as Threshold(0.9)
-    tolerance : how different environments may be where a subset counts as compatible with invariance: a
-        Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
-    deviations : of coefficients between environments: "free", a fit of its own in each, for environments with more rows
-        than features; "random", drawn from one distribution, for environments of any size; "auto": random where, of at
-        most 20 features, some environment has too few rows for free ones of eight (or of all, if fewer), or these would
-        take more than a quarter of the degrees of freedom
-    baseline : whether environments must have the same baseline (intercept, baseline hazard): "shared", as in the paper;
-        "free", each has its own, and effects alone are compared; "auto": shared and, if no subset is compatible with
-        that, free, then free with noise of their own. `decision_.level` is the level of invariance that holds
+    family : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for
+        times with events, "logistic" for two values, "negative_binomial" for counts,
+        "linear_gaussian" for any other number; or one of these names, "linear_gaussian_mean",
+        "additive", "poisson", "bayesian_linear_gaussian", or a specification such as
+        LinearGaussian(second_moments="on demand") or Additive(knots=5)
+    prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as
+        "beta-binomial(1,3)"; None is uniform over all estimable subsets
+    engine : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi",
+        or an engine such as Tempering(chains=8)
+    select : "predictive" selects the subset that predicts best among those compatible with
+        invariance, "mode" the most probable subset (as in the paper), "threshold" every feature
+        whose inclusion probability is at least 0.5, "threshold(0.9)" at least 0.9, "median" those
+        that are in most compatible subsets, weighted by how these predict; or a rule of
+        `invariance.decisions` such as Threshold(0.9)
+    tolerance : how different environments may be where a subset counts as compatible with
+        invariance: a Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
+    deviations : of coefficients between environments: "free", a fit of its own in each, for
+        environments with more rows than features; "random", drawn from one distribution, for
+        environments of any size; "auto": random where, of at most 20 features, some environment has
+        too few rows for free ones of eight (or of all, if fewer), or these would take more than a
+        quarter of the degrees of freedom
+    baseline : whether environments must have the same baseline (intercept, baseline hazard):
+        "shared", as in the paper; "free", each has its own, and effects alone are compared; "auto":
+        shared and, if no subset is compatible with that, free, then free with noise of their own.
+        `decision_.level` is the level of invariance that holds
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
-    predict_with : "auto" predicts with all features, unless environments that are left out show that these fail, and
-        then with the selected ones: `decision_.prediction` says which, and why; "everything", "selected": with these;
-        "average": with all subsets compatible with invariance, weighted by predictive_, up to 0.999 of it. It may be
-        changed after fitting, and changes neither what is selected nor coef_.
-    regressor : a scikit-learn regressor that predicts in place of linear fits, fitted to the same features of all rows
+    predict_with : "auto" predicts with all features, unless environments that are left out show
+        that these fail, and then with the selected ones: `decision_.prediction` says which, and
+        why; "everything", "selected": with these; "average": with all subsets compatible with
+        invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting, and
+        changes neither what is selected nor coef_.
+    regressor : a scikit-learn regressor that predicts in place of linear fits, fitted to the same
+        features of all rows
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds, and elsewhere logs a line
-        every ten seconds (logger "invariance", level INFO); True, False; or a function of a fraction and a message,
-        called as a stage begins, goes on and ends. What it raises stops the fit.
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds, and
+        elsewhere logs a line every ten seconds (logger "invariance", level INFO); True, False; or a
+        function of a fraction and a message, called as a stage begins, goes on and ends. What it
+        raises stops the fit.
 
     Attributes
     ----------
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
-    predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
-        no such subset
+    predictive_ : the Posterior over subsets compatible with invariance, by how well they predict;
+        None where there is no such subset
     decision_ : the Decision: a verdict, its reasons, and the role of each feature
-    invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the tolerance. Where
-        effects are the same and baselines differ it is False, and `decision_.heterogeneity.same` is True
-    inclusion_probabilities_ : (n_features_in_,) probabilities of the posterior by which the rule selects: posterior_
-        (the paper's marginal inclusion probabilities) for "mode" and "threshold"; predictive_ for "predictive" and
-        "median" (posterior_ if no subset is compatible). `posterior_.inclusion_probabilities` is the paper's for any
-        rule. Constant features have 0, and columns of a group share theirs
+    invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the
+        tolerance. Where effects are the same and baselines differ it is False, and
+        `decision_.heterogeneity.same` is True
+    inclusion_probabilities_ : (n_features_in_,) probabilities of the posterior by which the rule
+        selects: posterior_ (the paper's marginal inclusion probabilities) for "mode" and
+        "threshold"; predictive_ for "predictive" and "median" (posterior_ if no subset is
+        compatible). `posterior_.inclusion_probabilities` is the paper's for any rule. Constant
+        features have 0, and columns of a group share theirs
     support_ : (n_features_in_,) selected features
     selected_features_ : names
-    coef_ : of the selected features, one for each of columns_, the columns of X or, if these are levels, splines or
-        grouped, what became of them; constant ones have 0. Of two classes they are log odds of the second one. They
-        predict, and pseudo-data (`pseudo_rows` of the family) may shrink them: effects to report are
-        decision_.effects() and decision_.coefficients(), by plain maximum likelihood
+    coef_ : of the selected features, one for each of columns_, the columns of X or, if these are
+        levels, splines or grouped, what became of them; constant ones have 0. Of two classes they
+        are log odds of the second one. They predict, and pseudo-data (`pseudo_rows` of the family)
+        may shrink them: effects to report are decision_.effects() and decision_.coefficients(), by
+        plain maximum likelihood
     predictor_ : what predicts, with its own columns, coefficients and intercept
-    regressor_ : the fitted regressor; None without one, and where no feature predicts: predict then gives the mean
+    regressor_ : the fitted regressor; None without one, and where no feature predicts: predict then
+        gives the mean
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
 
     Examples
@@ -177,23 +198,26 @@ class BIP(IntervalRegressor):
         format: FileFormat | None = None,
         **unknown: Never,
     ) -> Self:
-        """Fit to a table X (n, p), y (n,) and one environment label per row; to a MultiEnvironmentData; or to Moments.
+        """Fit to a table X (n, p), y (n,) and one environment label per row; to a
+        MultiEnvironmentData; or to Moments.
 
         environments : labels, or the name of a column of X, as Columns(environment=...) states it
-        sample_weight : how many rows each row counts as, whole numbers, 0 for none; one value per row, or the name of a
-            column of X, as Columns(weights=...) states it
-        event : 1 where the time y ended with the event, 0 where it was censored; exposure : of a count y; one value
-            per row, or the name of a column of X
-        rows : what Moments X were computed from, read again for the tails of residuals (of more than 24 columns those
-            of the leading features), for subsets of nearly dependent columns, for pictures and for intervals;
-            `environments` names the column of their labels
+        sample_weight : how many rows each row counts as, whole numbers, 0 for none; one value per
+            row, or the name of a column of X, as Columns(weights=...) states it
+        event : 1 where the time y ended with the event, 0 where it was censored; exposure : of a
+            count y; one value per row, or the name of a column of X
+        rows : what Moments X were computed from, read again for the tails of residuals (of more
+            than 24 columns those of the leading features), for subsets of nearly dependent columns,
+            for pictures and for intervals; `environments` names the column of their labels
         format : how files of `rows` are written
 
-        After a fit to a data set or to moments, `predict` finds columns by name, and constant ones may be absent.
+        After a fit to a data set or to moments, `predict` finds columns by name, and constant ones
+        may be absent.
         """
         refuse_arguments(unknown)
         if rows is not None or format is not None:
-            X, environments = self._second_pass(X, rows, environments, format), None
+            X = self._second_pass(X, rows, environments, format)
+            environments = None
         data = self._read(X, y, environments, {"event": event, "exposure": exposure}, sample_weight)
         check_regressor(self.regressor, data)
         with worded_for_fit(X):
@@ -202,26 +226,36 @@ class BIP(IntervalRegressor):
         settings = FitSettings.of(self, copy.deepcopy(rng), family)
         with compilation_explained(self.progress):
             with worded_for_fit(X):
-                target = settings.target(data)  # the model, bound to sufficient statistics, × the prior
+                target = settings.target(
+                    data
+                )  # the model, bound to sufficient statistics, × the prior
             with one_thread():
                 findings = settings.findings(target, self.progress, rng)  # one pass of the engine
                 decision = Decision(findings, settings.rule.select(findings), settings.rule)
             self._keep_fit(data, settings, decision)
         return self
 
-    def _second_pass(self, moments: Any, rows: Any, environments: Any, format: FileFormat | None) -> Moments:
-        """The moments, with what the rows tell besides: read once where moments decide every subset, else twice."""
+    def _second_pass(
+        self, moments: Any, rows: Any, environments: Any, format: FileFormat | None
+    ) -> Moments:
+        """The moments, with what the rows tell besides: read once where moments decide every
+        subset, else twice."""
         column = self._columns.environment if environments is None else environments
         if not isinstance(moments, Moments) or rows is None:
-            raise SettingError("rows=, and format= of their files, are for a fit to Moments: leave both out.")
+            raise SettingError(
+                "rows=, and format= of their files, are for a fit to Moments: leave both out."
+            )
         if not isinstance(column, str):
-            raise SettingError("rows= needs the name of the column of their labels", use(environments="site"))
+            raise SettingError(
+                "rows= needs the name of the column of their labels", use(environments="site")
+            )
         options = {} if format is None else vars(format)
         again = SecondPass(moments, rows, column, self.n_jobs, options, self.progress)
         decided = moments if GaussianFromMoments(moments).decides_all else again.with_factors()
         if len(moments.feature_columns) <= again.most_features:
             return again.with_fourth_moments(decided, moments.columns)
-        # Sums of fourth powers of all columns are too many: a fit without them tells which columns lead.
+        # Sums of fourth powers of all columns are too many: a fit without them tells which columns
+        # lead.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             first = clone(self).fit(decided)
@@ -246,34 +280,47 @@ class BIP(IntervalRegressor):
         self._predictions = Predictions(selection, outcome, self._regressor, self.progress)
         decision = replace(decision, predictions=self._predictions)
         _ = decision.between_environments  # with the estimates, so that printing fits nothing
-        self._data, self._fit_settings, self._decision = data, settings, decision
+        self._data = data
+        self._fit_settings = settings
+        self._decision = decision
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         fit = decision.findings.target.model.fit(decision.mask, local=False)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(decision.mask)] = fit.coefficients
-        self._span = None if isinstance(data, Moments) or data.design is None else data.design.fitted
+        self._span = (
+            None if isinstance(data, Moments) or data.design is None else data.design.fitted
+        )
         self._lay_out(data)
         self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
         self.posterior_ = decision.findings.posterior.stating(decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
-        if decision.findings.level is not Level.full and not said_in_search("", NotInvariantWarning):
+        if decision.findings.level is not Level.full and not said_in_search(
+            "", NotInvariantWarning
+        ):
             names = format_subset(decision.selected)
             warn(f"{names}: {decision.in_short}. {decision.verdict.follows}", NotInvariantWarning)
         elif decision.rejected and not said_in_search("", NotInvariantWarning):
             told = f"{decision.verdict} {CAUSES}"
             if not decision.judged:
-                reasons = "; ".join(decision.findings.judge.model.outside_support(decision.mask[None]))
+                reasons = "; ".join(
+                    decision.findings.judge.model.outside_support(decision.mask[None])
+                )
                 names = format_subset(decision.selected)
-                told = f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
+                told = (
+                    f"whether the selected features {names} are invariant together cannot be "
+                    f"judged: {reasons}."
+                )
             warn(told, NotInvariantWarning)
         if decision.autocorrelation is not None and decision.autocorrelation.alarms:
             warn(decision.autocorrelation.sentence, ApproximationWarning)
-        self.regressor_ = None if self._regressor is None else getattr(self.predictor_, "regressor", None)
+        self.regressor_ = (
+            None if self._regressor is None else getattr(self.predictor_, "regressor", None)
+        )
 
     @property
     def invariant_(self) -> bool:
-        """Whether the selected features are invariant: effects, baseline and noise are the same in all environments up
-        to the tolerance, or no difference was found."""
+        """Whether the selected features are invariant: effects, baseline and noise are the same in
+        all environments up to the tolerance, or no difference was found."""
         return self.decision_.invariant
 
     @property
@@ -291,48 +338,63 @@ class BIP(IntervalRegressor):
         return self._decision
 
     def summary(self, top: int = 10) -> FitSummary:
-        """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
+        """The decision and, after it, the posterior with its `top` subsets: text within 80 columns,
+        or HTML."""
         return FitSummary(self.decision_, self.decision_.posterior.summary(top))
 
     def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
-        """Which environment breaks the invariance of a subset, by default the selected one, and in what.
+        """Which environment breaks the invariance of a subset, by default the selected one, and in
+        what.
 
-        subset : names of features, or a mask of those that vary; leave_out : whether to fit again without each
+        subset : names of features, or a mask of those that vary; leave_out : whether to fit again
+            without each
         environment, "auto": where all subsets are scored and that takes seconds
         """
-        findings, mask = self.decision_.findings, self.decision_.mask
+        findings = self.decision_.findings
+        mask = self.decision_.mask
         if subset is not None:
             mask = as_mask(subset, findings.posterior.feature_names)
         with compilation_explained(self.progress):
             return diagnose(self._fit_settings, findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
-        """Whether environments differ given a subset, by default the selected one, without a model of how features act:
-        `invariance.decisions.residual_check` of the fitted rows."""
+        """Whether environments differ given a subset, by default the selected one, without a model
+        of how features act: `invariance.decisions.residual_check` of the fitted rows."""
         chosen = self.decision_.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
 
-    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, or
-        {name: axes} where there are several. kind: "inclusion", "effects", "left_out", "calibration", "subsets",
-        "coefficients", "environments", "frontier", "along" a variable or, of engine="vi", "trace"."""
+    def plot(
+        self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
+    ) -> Any:
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the
+        axes, or {name: axes} where there are several. kind: "inclusion", "effects", "left_out",
+        "calibration", "subsets", "coefficients", "environments", "frontier", "along" a variable or,
+        of engine="vi", "trace"."""
         return self.decision_.plot(kind, ax, top)
 
-    def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:
-        """Write one self-contained page, with what `diagnose` finds, and return its path. Needs the extra `report`.
+    def report(
+        self, path: str | Path, comparison: Any = None, source: Source | None = None
+    ) -> Path:
+        """Write one self-contained page, with what `diagnose` finds, and return its path. Needs the
+        extra `report`.
 
-        path : ends in .html; comparison : what `invariance.compare` returned for the same data, for a section of its
+        path : ends in .html; comparison : what `invariance.compare` returned for the same data, for
+            a section of its
         own; source : where the rows came from, for the lines that make it again
         """
         check_is_fitted(self)
         file = checked_path(path)
         if comparison is not None:
-            check_comparison(comparison, self.posterior_.outcome_name, self.posterior_.feature_names)
+            check_comparison(
+                comparison, self.posterior_.outcome_name, self.posterior_.feature_names
+            )
         try:
             diagnosis: Diagnosis | str = self.diagnose()
         except SettingError as error:
             diagnosis = str(error)
-        return write_report(Subject(self, source or Source(), diagnosis, comparison), file, self.progress)
+        return write_report(
+            Subject(self, source or Source(), diagnosis, comparison), file, self.progress
+        )
 
     def methods_paragraph(self) -> str:
         """The methods of this fit in words, for a paper."""
@@ -340,8 +402,8 @@ class BIP(IntervalRegressor):
         return methods_paragraph(Subject(self))
 
     def save(self, path: str | Path) -> None:
-        """Write all that predicts, intervals too, to one file of strict JSON, which `invariance.load(path)` reads
-        without the data. A `regressor` needs the extra `skops`."""
+        """Write all that predicts, intervals too, to one file of strict JSON, which
+        `invariance.load(path)` reads without the data. A `regressor` needs the extra `skops`."""
         save(self, path)
 
     @staticmethod
@@ -354,13 +416,19 @@ class BIP(IntervalRegressor):
 
     def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments:
         kind = self._predictions.resolved(kind)
-        return (self._predictions if new is None else self._predictions.of_factor(new)).new_environments(kind)
+        return (
+            self._predictions if new is None else self._predictions.of_factor(new)
+        ).new_environments(kind)
 
 
 def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
-    """(p,) features of at most `most` columns: the selected ones, then others, by what each adds to R²."""
-    selected, target = decision.mask, decision.findings.target.model
-    added = np.abs(target.r2_many(selected ^ np.eye(len(widths), dtype=bool)) - target.r2_many(selected[None]))
+    """(p,) features of at most `most` columns: the selected ones, then others, by what each adds to
+    R²."""
+    selected = decision.mask
+    target = decision.findings.target.model
+    added = np.abs(
+        target.r2_many(selected ^ np.eye(len(widths), dtype=bool)) - target.r2_many(selected[None])
+    )
     chosen = np.zeros(len(widths), dtype=bool)
     for j in np.lexsort([-np.where(np.isfinite(added), added, 0.0), ~selected]):
         chosen[j] = widths[chosen].sum() + widths[j] <= most
@@ -368,7 +436,8 @@ def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
 
 
 class _OneKindOfOutcome(BIP):
-    """BIP for outcomes of one kind, whose usual family is "auto"; no other regressor predicts them."""
+    """BIP for outcomes of one kind, whose usual family is "auto"; no other regressor predicts
+    them."""
 
     _usual_family: FamilyName
     _kind_of_outcome: OutcomeKind
@@ -390,7 +459,9 @@ class _OneKindOfOutcome(BIP):
     ) -> None:
         given = family, prior, engine, select, tolerance
         run = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
-        super().__init__(*given, baseline=baseline, columns=columns, predict_with=predict_with, **run)
+        super().__init__(
+            *given, baseline=baseline, columns=columns, predict_with=predict_with, **run
+        )
 
     def _family_for(self, data: Data) -> tuple[Family, Data]:
         given = as_family(self.family)
@@ -403,18 +474,18 @@ class _OneKindOfOutcome(BIP):
 
 
 class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
-    """Bayesian invariant prediction of two classes: the posterior over subsets of features that predict them alike in
-    every environment.
+    """Bayesian invariant prediction of two classes: the posterior over subsets of features that
+    predict them alike in every environment.
 
     More than two classes are compared one with the rest, `fit(X, y == "a", environments)`;
     OneVsRestClassifier(BIPClassifier(columns=...)) does so for each.
 
     Parameters
     ----------
-    family : "auto", which is "logistic", a specification such as Logistic(pseudo_rows=0), or another one that predicts
-        probabilities
-    Others are as those of BIP, without the regressor. Another classifier is fitted to the selected features by a
-    pipeline, make_pipeline(BIPClassifier(), RandomForestClassifier()).
+    family : "auto", which is "logistic", a specification such as Logistic(pseudo_rows=0), or
+        another one that predicts probabilities
+    Others are as those of BIP, without the regressor. Another classifier is fitted to the selected
+    features by a pipeline, make_pipeline(BIPClassifier(), RandomForestClassifier()).
 
     Attributes
     ----------
@@ -450,15 +521,16 @@ class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
 
 
 class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
-    """Bayesian invariant prediction of times to an event, some of them censored on the right: the posterior over
-    subsets of features with which the hazard is the same in every environment.
+    """Bayesian invariant prediction of times to an event, some of them censored on the right: the
+    posterior over subsets of features with which the hazard is the same in every environment.
 
-    fit(X, y, environments, event=event): y has the times, above 0, all observed from 0 on; `event` is 1 where one ended
-    with the event, 0 where it was censored.
+    fit(X, y, environments, event=event): y has the times, above 0, all observed from 0 on; `event`
+    is 1 where one ended with the event, 0 where it was censored.
 
     Parameters
     ----------
-    family : "auto", which is "piecewise_exponential", or a specification such as PiecewiseExponential(intervals=4)
+    family : "auto", which is "piecewise_exponential", or a specification such as
+        PiecewiseExponential(intervals=4)
     Others are as those of BIP, without the regressor. There are no intervals for times.
 
     Attributes

@@ -40,7 +40,8 @@ from .selector import EnvironmentSelector
 _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
 # So many tell how random deviations spread: intervals by them cover what they should.
 _ENOUGH_ENVIRONMENTS = 8
-# Of so few environments left out the largest error is too small, if they differ much (benchmarks/environments.py).
+# Of so few environments left out the largest error is too small, if they differ much
+# (benchmarks/environments.py).
 _FEW_ENVIRONMENTS = 4
 
 
@@ -72,97 +73,132 @@ class IntervalRegressor(EnvironmentSelector):
         return self._predictor(self.predict_with)
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False, environments: Any = None) -> Floats: ...
+    def predict(
+        self, X: Any, return_std: Literal[False] = False, environments: Any = None
+    ) -> Floats: ...
 
     @overload
-    def predict(self, X: Any, return_std: Literal[True], environments: Any = None) -> tuple[Floats, Floats]: ...
+    def predict(
+        self, X: Any, return_std: Literal[True], environments: Any = None
+    ) -> tuple[Floats, Floats]: ...
 
-    def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> Floats | tuple[Floats, Floats]:
-        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment,
-        half the width of `predict_interval(X, coverage=0.683)`.
+    def predict(
+        self, X: Any, return_std: bool = False, environments: Any = None
+    ) -> Floats | tuple[Floats, Floats]:
+        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,)
+        in a new environment, half the width of `predict_interval(X, coverage=0.683)`.
 
-        environments : label of each row, or the name of a column of X, or the list of columns that `fit` took, of which
-            the first one counts: if all features predict a number, or selected ones whose baselines differ
-            (`decision_.level`), rows of an environment of the fit get its own intercept, as a mixed model predicts it,
-            and after a fit with random deviations its own coefficients; without labels, and in others, predictions are
-            those of a new environment
+        environments : label of each row, or the name of a column of X, or the list of columns that
+            `fit` took, of which the first one counts: if all features predict a number, or selected
+            ones whose baselines differ (`decision_.level`), rows of an environment of the fit get
+            its own intercept, as a mixed model predicts it, and after a fit with random deviations
+            its own coefficients; without labels, and in others, predictions are those of a new
+            environment
 
-        Of two classes it is the probability of the second one; of counts the expected count, per unit of exposure where
-        there is one; of times to an event the median, infinite where it is longer than any time that was seen, which a
-        warning says. Rows far outside those that were fitted are counted in a warning.
+        Of two classes it is the probability of the second one; of counts the expected count, per
+        unit of exposure where there is one; of times to an event the median, infinite where it is
+        longer than any time that was seen, which a warning says. Rows far outside those that were
+        fitted are counted in a warning.
         """
         predictor, columns = self._columns_to_predict(X)
         predicted = predictor.predict(columns)
         if environments is not None:
             if isinstance(predictor, LinearPredictor) and predictor.effects is not None:
-                predicted = predicted + predictor.own(columns, places_of_rows(X, environments, self.environments_))
+                predicted = predicted + predictor.own(
+                    columns, places_of_rows(X, environments, self.environments_)
+                )
             else:
-                told = "what predicts is the same in every environment: environments= changes nothing."
+                told = (
+                    "what predicts is the same in every environment: environments= changes nothing."
+                )
                 warn(told, PredictionWarning)
         if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
             where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
-            warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
-        return (predicted, self._half_width(predictor, columns, _ONE_DEVIATION, X)) if return_std else predicted
+            warn(
+                f"the median is not reached by {predictor.until}, in {where}: inf.",
+                PredictionWarning,
+            )
+        return (
+            (predicted, self._half_width(predictor, columns, _ONE_DEVIATION, X))
+            if return_std
+            else predicted
+        )
 
     def predict_interval(self, X: Any, coverage: float = 0.9, new: str | None = None) -> Floats:
-        """(n, 2) lower and upper ends of intervals that should hold the outcome in a new environment. Where X has the
-        column along which environments were compared, rows outside its range have none: NaN.
+        """(n, 2) lower and upper ends of intervals that should hold the outcome in a new
+        environment. Where X has the column along which environments were compared, rows outside its
+        range have none: NaN.
 
-        new : where several factors were compared, that of which a level is new; by default the first
+        new : where several factors were compared, that of which a level is new; by default the
+            first
 
-        Half the width is the larger one of two: that of Student's t interval for rows like those that were fitted, and
-        what was missed in environments that were left out, each in turn, from the selection and from the fit: its
-        `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest, at most the
-        largest. The first call repeats the selection E times; later ones do not. Where few training rows lie
-        and a `regressor` does not go on as a straight line would, as forests stay flat, the difference is added.
+        Half the width is the larger one of two: that of Student's t interval for rows like those
+        that were fitted, and what was missed in environments that were left out, each in turn, from
+        the selection and from the fit: its `coverage` quantile in each of E environments, of these
+        the ⌈coverage · (E + 1)⌉-th smallest, at most the largest. The first call repeats the
+        selection E times; later ones do not. Where few training rows lie and a `regressor` does not
+        go on as a straight line would, as forests stay flat, the difference is added.
 
-        After a fit with random deviations Student's t counts how coefficients deviate, with the variance
-        Var ε (1 + w'Σw + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄), Σ of deviations by restricted maximum likelihood, and
-        degrees of freedom by Satterthwaite's rule, E − 1 of them for deviations; of eight environments or more, none is
-        left out then. With three or four environments a warning says that intervals may be too narrow.
+        After a fit with random deviations Student's t counts how coefficients deviate, with the
+        variance Var ε (1 + w'Σw + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄), Σ of deviations by restricted
+        maximum likelihood, and degrees of freedom by Satterthwaite's rule, E − 1 of them for
+        deviations; of eight environments or more, none is left out then. With three or four
+        environments a warning says that intervals may be too narrow.
 
-        After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
-        of up to 10,000 rows of each. Classes, counts, censored times and numbers after a fit with another link than the
-        identity have no intervals: see `new_environments`.
+        After a fit to Moments the errors in an environment count as normally distributed; with
+        rows= they are those of up to 10,000 rows of each. Classes, counts, censored times and
+        numbers after a fit with another link than the identity have no intervals: see
+        `new_environments`.
         """
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
-            raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
+            raise SettingError(
+                f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example."
+            )
         predictor, columns = self._columns_to_predict(X)
-        mean, half = predictor.predict(columns), self._half_width(predictor, columns, float(coverage), X, new)
+        mean = predictor.predict(columns)
+        half = self._half_width(predictor, columns, float(coverage), X, new)
         return np.column_stack([mean - half, mean + half])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions; of two classes that of 0 and 1; of counts with an exposure that of rates."""
+        """R² of the predictions; of two classes that of 0 and 1; of counts with an exposure that of
+        rates."""
         check_is_fitted(self)
         outcome = self._outcome
         if outcome.kind.censored:
-            raise SettingError(f"{outcome.name!r} may be censored, so that squared errors of it are not known.")
+            raise SettingError(
+                f"{outcome.name!r} may be censored, so that squared errors of it are not known."
+            )
         if outcome.exposure is not None and sample_weight is None:
-            what = f"predictions are per unit of {outcome.exposure!r}: pass rates with their weights"
+            what = (
+                f"predictions are per unit of {outcome.exposure!r}: pass rates with their weights"
+            )
             raise SettingError(f"{what}, score(X, y / exposure, sample_weight=exposure).")
         _check_weights(sample_weight)
         return super().score(X, y, sample_weight)
 
     def new_environments(self) -> NewEnvironments:
-        """Errors and calibration of predictions in environments that are left out, each in turn, from the selection and
-        from the fit. The first call repeats the selection for each; later ones do not."""
+        """Errors and calibration of predictions in environments that are left out, each in turn,
+        from the selection and from the fit. The first call repeats the selection for each; later
+        ones do not."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
         return self._new_environments(self.predict_with)
 
     @available_if(_of_times)
     def predict_survival(self, X: Any, times: Any) -> Floats:
-        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows.
-        Times beyond the longest one that was seen are refused."""
+        """(n, len(times)) the probability that the event has not occurred by each of `times`, by
+        the fit to all rows. Times beyond the longest one that was seen are refused."""
         predictor, columns = self._curves(X)
         return predictor.survival(columns, _as_times("survival at", times, predictor))
 
     @available_if(_of_times)
     def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
-        """(n,) mean time to the event, or to the horizon if that is earlier, by the fit to all rows. A horizon beyond
-        the longest time that was seen is refused."""
+        """(n,) mean time to the event, or to the horizon if that is earlier, by the fit to all
+        rows. A horizon beyond the longest time that was seen is refused."""
         predictor, columns = self._curves(X)
-        return predictor.restricted_mean(columns, float(_as_times("a mean within", [horizon], predictor)[0]))
+        return predictor.restricted_mean(
+            columns, float(_as_times("a mean within", [horizon], predictor)[0])
+        )
 
     def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
         predictor, columns = self._columns_to_predict(X)
@@ -176,7 +212,8 @@ class IntervalRegressor(EnvironmentSelector):
         return self._needed(self.predict_with)
 
     def _needed(self, kind: str) -> tuple[str, ...]:
-        used, encoding = set(self._predictor(kind).design.columns), self._layout.encoding
+        used = set(self._predictor(kind).design.columns)
+        encoding = self._layout.encoding
         if encoding is not None:
             used = {term.column for term in encoding.terms if used.intersection(term.names)}
         return tuple(name for name in self._layout.columns_of_tables if name in used)
@@ -186,40 +223,67 @@ class IntervalRegressor(EnvironmentSelector):
         absent = [name for name in self.columns_to_predict if name not in names]
         if absent:
             selected_will_do = set(self._needed("selected")) <= set(names)
-            remedy = use(predict_with="selected") if selected_will_do else use(" in a new fit", exclude=absent)
-            what = f"{where} lacks {quoted(absent)}, by which the model predicts; it has {quoted(names)}"
+            remedy = (
+                use(predict_with="selected")
+                if selected_will_do
+                else use(" in a new fit", exclude=absent)
+            )
+            what = (
+                f"{where} lacks {quoted(absent)}, by which the model predicts; it has "
+                f"{quoted(names)}"
+            )
             raise DataError(what, remedy)
 
     def completed(self, X: Any) -> Any:
-        """A data frame as it was fitted: with the columns that predict; others are there, and any value does."""
-        frame, encoding = as_frame(X, "X"), self._layout.encoding
+        """A data frame as it was fitted: with the columns that predict; others are there, and any
+        value does."""
+        frame = as_frame(X, "X")
+        encoding = self._layout.encoding
         self.check_columns(frame.columns)
         levels = {} if encoding is None else encoding.of_levels
-        names, needed, native = list(self._layout.columns_of_tables), self.columns_to_predict, frame.to_native()
-        others = {name: levels[name].levels[0] if name in levels else 0.0 for name in names if name not in needed}
+        names = list(self._layout.columns_of_tables)
+        needed = self.columns_to_predict
+        native = frame.to_native()
+        others = {
+            name: levels[name].levels[0] if name in levels else 0.0
+            for name in names
+            if name not in needed
+        }
         if hasattr(native, "reindex"):  # pandas, all at once
             filled = native[list(needed)].reindex(columns=names, fill_value=0.0)
-            return with_columns(filled, {name: text for name, text in others.items() if name in levels})
+            return with_columns(
+                filled, {name: text for name, text in others.items() if name in levels}
+            )
         fillers = (nw.lit(value).alias(name) for name, value in others.items())
         return frame.with_columns(*fillers).select(*names).to_native()
 
     def extrapolates(self, X: Any) -> Mask:
-        """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
+        """(n,) which rows lie far outside those that were fitted: with more than twice the largest
+        leverage there."""
         predictor, columns = self._columns_to_predict(X, warns=False)
         return predictor.design.far(columns) > 0.0
 
     def _columns_to_predict(self, X: Any, warns: bool = True) -> tuple[Predictor, Floats]:
-        """What predicts, and the columns (n, k) that it needs; warns of rows far from those that were fitted."""
+        """What predicts, and the columns (n, k) that it needs; warns of rows far from those that
+        were fitted."""
         predictor = self.predictor_
         named = hasattr(self, "feature_names_in_") and frame_names(X) is not None
         encoded = self._fitted_columns(self.completed(X) if named else X)
         place = {name: j for j, name in enumerate(self.columns_)}
-        columns = np.take(encoded, np.array([place[name] for name in predictor.design.columns], dtype=np.intp), axis=1)
+        columns = np.take(
+            encoded,
+            np.array([place[name] for name in predictor.design.columns], dtype=np.intp),
+            axis=1,
+        )
         derived = () if self._layout.encoding is None else self._layout.encoding.derived
         outside = predictor.design.outside(columns, derived) if warns else ""
         if outside:
             warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
-        unable = predictor.cannot_follow(columns) if warns and isinstance(predictor, RefittedPredictor) else ""
+        unable = (
+            predictor.cannot_follow(columns)
+            if warns and isinstance(predictor, RefittedPredictor)
+            else ""
+        )
         if unable:
             warn(f"{unable}: intervals there are wider by the difference.", PredictionWarning)
         if warns and self._span is not None and (beyond := self._span.beyond(X)).any():
@@ -232,20 +296,27 @@ class IntervalRegressor(EnvironmentSelector):
         half = self._half_width_within(predictor, columns, coverage, new)
         return half if self._span is None else np.where(self._span.beyond(X), np.nan, half)
 
-    def _half_width_within(self, predictor: Predictor, columns: Floats, coverage: float, new: str | None) -> Floats:
+    def _half_width_within(
+        self, predictor: Predictor, columns: Floats, coverage: float, new: str | None
+    ) -> Floats:
         self._outcome.check_intervals()
         deviates = isinstance(predictor, LinearPredictor) and predictor.knows_new_environments
         if deviates and self.n_environments_ >= _ENOUGH_ENVIRONMENTS:
             return predictor.half_width(columns, coverage)
         elsewhere = self._new_environments(self.predict_with, new)
-        limit, n = elsewhere.limit(predictor.design.columns), elsewhere.n_environments
+        limit = elsewhere.limit(predictor.design.columns)
+        n = elsewhere.n_environments
         if not limit and n <= _FEW_ENVIRONMENTS and coverage > n / (n + 1):
             few = f"{n} training environments are few"
             limit = f"{few}: if new ones differ much, intervals cover less than {coverage:.0%}."
         if limit:
             warn(limit, PredictionWarning)
         half = np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))
-        return half + predictor.departure(columns) if isinstance(predictor, RefittedPredictor) else half
+        return (
+            half + predictor.departure(columns)
+            if isinstance(predictor, RefittedPredictor)
+            else half
+        )
 
 
 class ClassProbabilities(ClassifierMixin, IntervalRegressor):
@@ -260,20 +331,28 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         assert self._outcome.classes is not None
         labels = np.array(self._outcome.classes)
         # Labels of two types stay as they are.
-        return labels if labels.tolist() == list(self._outcome.classes) else np.array(self._outcome.classes, object)
+        return (
+            labels
+            if labels.tolist() == list(self._outcome.classes)
+            else np.array(self._outcome.classes, object)
+        )
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False, environments: Any = None) -> NDArray: ...
+    def predict(
+        self, X: Any, return_std: Literal[False] = False, environments: Any = None
+    ) -> NDArray: ...
 
     @overload
     def predict(self, X: Any, return_std: Literal[True], environments: Any = None) -> NoReturn: ...
 
     def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> NDArray:
-        """(n,) the more probable class, which has no standard deviation: return_std=True is refused. It is the same in
-        every environment."""
+        """(n,) the more probable class, which has no standard deviation: return_std=True is
+        refused. It is the same in every environment."""
         if return_std:
             self._outcome.check_intervals()
-        return self.classes_[(np.asarray(super().predict(X, environments=environments)) > 0.5).astype(np.intp)]
+        return self.classes_[
+            (np.asarray(super().predict(X, environments=environments)) > 0.5).astype(np.intp)
+        ]
 
     def predict_proba(self, X: Any) -> Floats:
         """(n, 2) the probability of each of classes_, by the fit to all rows"""
@@ -306,11 +385,14 @@ def _check_weights(weights: Any) -> None:
     """Of a mean over rows, which need be no counts"""
     wrong = 0 if weights is None else int((~(np.asarray(weights, dtype=np.float64) >= 0.0)).sum())
     if wrong:
-        raise DataError(f"sample_weight is missing or below 0 in {rows_text(wrong)}: give weights from 0 on.")
+        raise DataError(
+            f"sample_weight is missing or below 0 in {rows_text(wrong)}: give weights from 0 on."
+        )
 
 
 def two_classes(y: Any) -> tuple[Classes, Floats]:
-    """The two labels, sorted, and (n,) 1 for the second, 0 for the first, NaN where a label is missing."""
+    """The two labels, sorted, and (n,) 1 for the second, 0 for the first, NaN where a label is
+    missing."""
     import pandas as pd
 
     try:
@@ -324,11 +406,14 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     if len(found) != 2:
         # Scikit-learn's checks look for these words.
         classes = listing(map(repr, found), 4)
-        what = f"Only binary classification is supported: y has {len(found)} class labels, {classes}"
+        what = (
+            f"Only binary classification is supported: y has {len(found)} class labels, {classes}"
+        )
         if len(found) < 2:
             raise DataError(f"{what}. It needs rows of two.")
         raise DataError(
-            f"{what}. Compare one with the rest, as y == {found[0]!r} does, or each by OneVsRestClassifier."
+            f"{what}. Compare one with the rest, as y == {found[0]!r} does, or each by "
+            "OneVsRestClassifier."
         )
     coded = np.full(len(given), np.nan)
     coded[present] = labels == found[1]
@@ -339,15 +424,21 @@ def _one_column(y: Any, warn: bool = False) -> NDArray:
     """(n,) as scikit-learn takes it, from a series or a data frame of any library too"""
     import pandas as pd
 
-    series, _ = one_series(pd.Series(y) if isinstance(y, pd.api.extensions.ExtensionArray) else y, "y")
-    return np.asarray(column_or_1d(y if series is None else np.array(series.to_list(), dtype=object), warn=warn))
+    series, _ = one_series(
+        pd.Series(y) if isinstance(y, pd.api.extensions.ExtensionArray) else y, "y"
+    )
+    return np.asarray(
+        column_or_1d(y if series is None else np.array(series.to_list(), dtype=object), warn=warn)
+    )
 
 
 def _as_one_type(labels: NDArray) -> NDArray:
     """Objects as numbers, truth values or text, whatever they are all of."""
     kinds = sorted({type(label).__name__ for label in labels})
     if labels.dtype == object and len(kinds) > 1:
-        raise DataError(f"y holds labels of several types, {quoted(kinds)}: make them one, for example text.")
+        raise DataError(
+            f"y holds labels of several types, {quoted(kinds)}: make them one, for example text."
+        )
     return np.array(labels.tolist()) if labels.dtype == object else labels
 
 
@@ -356,12 +447,13 @@ class TimesToEvent(IntervalRegressor):
 
     _kind = "survival"
 
-    # The third of other estimators is the weight: here it is the event, without which times say little.
+    # The third of other estimators is the weight: here it is the event, without which times say
+    # little.
     def score(  # type: ignore[override]
         self, X: Any, y: Any, event: Any = None, *, sample_weight: Any = None
     ) -> float:
-        """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), sample_weight (n,), as in `fit`; without
-        event all times ended with it."""
+        """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), sample_weight (n,),
+        as in `fit`; without event all times ended with it."""
         y, event, sample_weight = aligned(X, y=y, event=event, sample_weight=sample_weight)
         predictor, columns = self._curves(X)
         predicted = predictor.order(columns)
@@ -374,7 +466,10 @@ class TimesToEvent(IntervalRegressor):
         unknown = ~(np.isfinite(seen) & (seen > 0.0)) | np.isnan(ended)
         if has_classes(y) or unknown.any():
             where = rows_text(int(unknown.sum()) or len(seen))
-            raise DataError(f"y must be times above 0 and event 0 or 1, and are not in {where}: leave those out.")
+            raise DataError(
+                f"y must be times above 0 and event 0 or 1, and are not in {where}: leave those "
+                "out."
+            )
         return concordance(seen, ended, predicted)
 
 
@@ -386,5 +481,7 @@ def _as_times(what: str, given: Any, predictor: SurvivalPredictor) -> Floats:
         values = np.full(1, np.nan)
     if values.ndim != 1 or not ((values >= 0.0) & (values <= predictor.end)).all():
         asked = listing(map(str, np.ravel(given)))
-        raise SettingError(f"{what} {asked} cannot be predicted: use times from 0 to {predictor.until}.")
+        raise SettingError(
+            f"{what} {asked} cannot be predicted: use times from 0 to {predictor.until}."
+        )
     return values

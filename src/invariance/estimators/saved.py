@@ -30,7 +30,13 @@ from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..decisions.decision import Verdict
-from ..decisions.levels import LEFT_FREE, BaselineDifference, Heterogeneity, in_short, level_in_words
+from ..decisions.levels import (
+    LEFT_FREE,
+    BaselineDifference,
+    Heterogeneity,
+    in_short,
+    level_in_words,
+)
 from ..decisions.luck import Luck
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.survival import PiecewiseHazard
@@ -91,19 +97,31 @@ def save(model: BIP, path: str | Path) -> None:
 
 
 def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, allow_nan=False).encode("ascii")
+    ).hexdigest()
 
 
 def to_plain(model: BIP) -> dict[str, Any]:
-    predictions, findings, posterior = model._predictions, model.decision_.findings, model.posterior_
+    predictions = model._predictions
+    findings = model.decision_.findings
+    posterior = model.posterior_
     choice = predictions.choice
-    kinds = ["selected", *([] if choice.reason else ["everything"]), *(["average"] if model._regressor is None else [])]
+    kinds = [
+        "selected",
+        *([] if choice.reason else ["everything"]),
+        *(["average"] if model._regressor is None else []),
+    ]
     predictions.leave_out([*kinds, "constant"])
     known = not choice.reason and not predictions.new_environments("selected").not_left_out
     price = predictions.price if known else None
     return {
         "format": FORMAT,
-        "versions": {"invariance": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+        "versions": {
+            "invariance": __version__,
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+        }
         | {"python": platform.python_version()},
         "fingerprint": fingerprint(model._data),
         # An object without a repr of its own is named by its type.
@@ -111,7 +129,9 @@ def to_plain(model: BIP) -> dict[str, Any]:
             name: type(value).__name__ if " at 0x" in repr(value) else repr(value)
             for name, value in model._settings.items()
         },
-        "environment": model._columns.environment if isinstance(model._columns.environment, str) else None,
+        "environment": model._columns.environment
+        if isinstance(model._columns.environment, str)
+        else None,
         "span": to_json(model._span),
         "handle_unknown": model._columns.handle_unknown,
         "kind": model._kind,
@@ -125,9 +145,12 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "luck": to_json(model.decision_.known_luck),
         "prediction": to_json(_placed(choice, posterior.environments)),
         "price": None if price is None else to_json(_placed(price, posterior.environments)),
-        "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome) for kind in kinds},
+        "predictors": {
+            kind: _predictor_to_plain(model._predictor(kind), model._outcome) for kind in kinds
+        },
         "new_environments": {
-            kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
+            kind: _errors_to_plain(model._new_environments(kind), posterior.environments)
+            for kind in kinds
         },
         "posterior": posterior.to_plain(),
         "predictive": None if findings.predictive is None else findings.predictive.to_plain(),
@@ -136,7 +159,9 @@ def to_plain(model: BIP) -> dict[str, Any]:
 
 def _placed(found: Any, environments: tuple[Hashable, ...]) -> Any:
     """Environments by their position"""
-    return replace(found, environments=tuple(environments.index(label) for label in found.environments))
+    return replace(
+        found, environments=tuple(environments.index(label) for label in found.environments)
+    )
 
 
 def _labelled(found: Any, environments: tuple[Hashable, ...]) -> Any:
@@ -152,20 +177,32 @@ def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> dict
     baselines = predictor.baselines if isinstance(predictor, SurvivalPredictor) else ()
     # A saved model predicts by the link of its family.
     usual = outcome.inverse_link
-    if not baselines and (usual is None or not np.allclose(predictor.inverse_link(_PROBE), usual(_PROBE), rtol=1e-9)):
-        raise SettingError(f"a model with a link of its own, {outcome.link!r}, cannot be saved as JSON: use pickle.")
+    if not baselines and (
+        usual is None or not np.allclose(predictor.inverse_link(_PROBE), usual(_PROBE), rtol=1e-9)
+    ):
+        raise SettingError(
+            f"a model with a link of its own, {outcome.link!r}, cannot be saved as JSON: use "
+            "pickle."
+        )
     kept = {"members": predictor.members, "baselines": baselines, "effects": predictor.effects}
     return design | {name: to_json(value) for name, value in kept.items()}
 
 
-def _predictor_from_plain(content: dict[str, Any], outcome: PredictedOutcome, trusted: Sequence[str]) -> Predictor:
+def _predictor_from_plain(
+    content: dict[str, Any], outcome: PredictedOutcome, trusted: Sequence[str]
+) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
-        skops, dumped = _skops("loading a model with a regressor of its own"), base64.b64decode(content["regressor"])
+        skops = _skops("loading a model with a regressor of its own")
+        dumped = base64.b64decode(content["regressor"])
         strange = [name for name in skops.get_untrusted_types(data=dumped) if name not in trusted]
         if strange:
             trust = use(" if you trust who made the file", trusted=strange)
-            raise DataError(f"the saved regressor holds unknown types, which may run code: {quoted(strange, 4)}", trust)
+            raise DataError(
+                "the saved regressor holds unknown types, which may run code: "
+                f"{quoted(strange, 4)}",
+                trust,
+            )
         regressor = skops.loads(dumped, trusted=list(trusted))
         line = from_json(Floats, content["slopes"]), from_json(Floats, content["middle"])
         return RefittedPredictor(design, regressor, *line, known_noise=float(content["noise"]))
@@ -180,15 +217,25 @@ def _predictor_from_plain(content: dict[str, Any], outcome: PredictedOutcome, tr
 
 def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
     """Environments by their position."""
-    left_out = [replace(errors, environment=environments.index(errors.environment)) for errors in found.left_out]
+    left_out = [
+        replace(errors, environment=environments.index(errors.environment))
+        for errors in found.left_out
+    ]
     impossible = [environments.index(label) for label in found.impossible]
-    return {"left_out": to_json(left_out), "impossible": impossible, "not_left_out": found.not_left_out}
+    return {
+        "left_out": to_json(left_out),
+        "impossible": impossible,
+        "not_left_out": found.not_left_out,
+    }
 
 
 def _errors_from_plain(
     content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...], by: str
 ) -> NewEnvironments:
-    left_out = [errors | {"environment": environments[errors["environment"]]} for errors in content["left_out"]]
+    left_out = [
+        errors | {"environment": environments[errors["environment"]]}
+        for errors in content["left_out"]
+    ]
     impossible = tuple(environments[place] for place in content["impossible"])
     found = from_json(tuple[EnvironmentErrors, ...], left_out)
     return NewEnvironments(outcome, found, impossible, by, content.get("not_left_out", 0))
@@ -198,22 +245,34 @@ def _skops(what: str) -> Any:
     try:
         return import_module("skops.io")
     except ImportError:
-        raise EngineError(f"{what} needs skops: pip install 'invariant-prediction[skops]'.") from None
+        raise EngineError(
+            f"{what} needs skops: pip install 'invariant-prediction[skops]'."
+        ) from None
 
 
 def fingerprint(data: MultiEnvironmentData | Moments) -> str:
-    """ "sha256:…" over the kind of data, shapes and names as JSON; then little-endian 64-bit values, row by row: X, y,
-    environments, and events or exposures; or counts, means in two parts and scatter of moments."""
+    """ "sha256:…" over the kind of data, shapes and names as JSON; then little-endian 64-bit
+    values, row by row: X, y, environments, and events or exposures; or counts, means in two parts
+    and scatter of moments."""
     if isinstance(data, Moments):
-        columns, arrays = data.columns, [data.counts, data.centre, data.rest, data.scatter]
+        columns = data.columns
+        arrays = [data.counts, data.centre, data.rest, data.scatter]
     else:
         columns = data.features.columns
         arrays = [data.X, data.y, data.environment_index, *data.outcome_columns.values()]
     labels = [str(label) for label in data.environments]
-    heading = [type(data).__name__, [list(array.shape) for array in arrays], columns, data.outcome_name, labels]
+    heading = [
+        type(data).__name__,
+        [list(array.shape) for array in arrays],
+        columns,
+        data.outcome_name,
+        labels,
+    ]
     digest = hashlib.sha256(json.dumps(heading).encode("utf-8"))
     for array in arrays:
-        digest.update(np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<f8").tobytes())
+        digest.update(
+            np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<f8").tobytes()
+        )
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -226,11 +285,14 @@ class SavedSummary(Rendered):
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        model, verdict = self.model, self.model.verdict_
+        model = self.model
+        verdict = self.model.verdict_
         sentence = " ".join(filter(None, (verdict.effects, verdict.context))) or verdict.sentence
         told: dict[str, Any] = {"verdict": sentence, "baseline": verdict.baseline or None}
         told |= {"elsewhere": verdict.follows or None}
-        level = level_in_words(model.level_, model._outcome.kind) if model.n_environments_ > 1 else None
+        level = (
+            level_in_words(model.level_, model._outcome.kind) if model.n_environments_ > 1 else None
+        )
         told |= {"level": level, "luck": model.luck_}
         told |= {"selected": format_subset(model.selected_features_)}
         told |= {"predicts with": model.prediction_.told(model.predict_with), "price": model.price_}
@@ -239,14 +301,16 @@ class SavedSummary(Rendered):
 
 
 class SavedModel(IntervalRegressor):
-    """What `BIP.save` wrote, read by `invariance.load`: predict, predict_interval, transform, summary.
+    """What `BIP.save` wrote, read by `invariance.load`: predict, predict_interval, transform,
+    summary.
 
-    posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
-    environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_, verdict_, level_, heterogeneity_, baseline_ : of the selected
-    features, as `decision_` has them; prediction_ : what predicts and why; price_ : what invariance costs, None if all
-    features cannot predict or no environment was left out; luck_ : whether luck would do as well, as far as that was
-    asked before saving; outcome_name_, outcome_ : what is predicted
+    posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_,
+    inclusion_probabilities_, environments_ and regressor_ are as those of BIP; fingerprint_ : of
+    the data; versions_ : what the file was written with; settings_ : {parameter: text}; evidence_,
+    verdict_, level_, heterogeneity_, baseline_ : of the selected features, as `decision_` has them;
+    prediction_ : what predicts and why; price_ : what invariance costs, None if all features cannot
+    predict or no environment was left out; luck_ : whether luck would do as well, as far as that
+    was asked before saving; outcome_name_, outcome_ : what is predicted
     """
 
     posterior_: Posterior
@@ -266,12 +330,16 @@ class SavedModel(IntervalRegressor):
     def fit(self, X: Any, y: Any = None, environments: Any = None) -> NoReturn:
         raise SettingError("a saved model predicts and cannot be fitted: fit a BIP() instead.")
 
-    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
-        """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in the file."""
+    def plot(
+        self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
+    ) -> Any:
+        """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in
+        the file."""
         return self._ranked_by.plot(kind, ax, top)
 
     def summary(self, top: int = 10) -> SavedSummary:
-        """The verdict and what predicts, as they were saved, then the posterior by which the features were selected."""
+        """The verdict and what predicts, as they were saved, then the posterior by which the
+        features were selected."""
         return SavedSummary(self, self._ranked_by.summary(top))
 
     @property
@@ -280,30 +348,43 @@ class SavedModel(IntervalRegressor):
         return self._layout.encoding
 
     def _restore(self, content: dict[str, Any], trusted: Sequence[str]) -> None:
-        self.columns = Columns(environment=content["environment"], handle_unknown=content["handle_unknown"])
+        self.columns = Columns(
+            environment=content["environment"], handle_unknown=content["handle_unknown"]
+        )
         for key, (attribute, kind) in _KEPT.items():
             setattr(self, attribute, from_json(kind, content[key]))
         self._span = None if content.get("span") is None else from_json(Span, content["span"])
         predictive = content["predictive"]
         self.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
-        self.predictive_ = None if predictive is None else Posterior.from_json(json.dumps(predictive))
-        self.environments_, self.n_environments_ = self.posterior_.environments, self.posterior_.n_environments
+        self.predictive_ = (
+            None if predictive is None else Posterior.from_json(json.dumps(predictive))
+        )
+        self.environments_, self.n_environments_ = (
+            self.posterior_.environments,
+            self.posterior_.n_environments,
+        )
         self.columns_ = self._layout.columns
         if content["feature_names_in"]:
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
-        self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
+        self.evidence_ = SubsetEvidence(
+            **{name: float(value) for name, value in content["evidence"].items()}
+        )
         self.verdict_ = from_json(Verdict, content["verdict"])
         self.level_ = str(content["level"])
         self.heterogeneity_ = from_json(Heterogeneity, content["heterogeneity"])
         baseline = content["baseline"]
         self.baseline_ = None if baseline is None else from_json(BaselineDifference, baseline)
-        self._ranked_by = (self.predictive_ if content["ranked_by"] == "predictive" else None) or self.posterior_
+        self._ranked_by = (
+            self.predictive_ if content["ranked_by"] == "predictive" else None
+        ) or self.posterior_
         self.luck_ = None if content["luck"] is None else from_json(Luck, content["luck"])
-        self.fingerprint_, self.versions_ = content["fingerprint"], content["versions"]
+        self.fingerprint_ = content["fingerprint"]
+        self.versions_ = content["versions"]
         self.settings_, self.outcome_ = content["settings"], self._outcome
         self.outcome_name_ = self._outcome.name
         self._predictors = {
-            kind: _predictor_from_plain(plain, self._outcome, trusted) for kind, plain in content["predictors"].items()
+            kind: _predictor_from_plain(plain, self._outcome, trusted)
+            for kind, plain in content["predictors"].items()
         }
         self._elsewhere = {
             kind: _errors_from_plain(plain, self._outcome, self.environments_, kind)
@@ -311,7 +392,9 @@ class SavedModel(IntervalRegressor):
         }
         self.prediction_ = _labelled(from_json(Choice, content["prediction"]), self.environments_)
         price = content["price"]
-        self.price_ = None if price is None else _labelled(from_json(Price, price), self.environments_)
+        self.price_ = (
+            None if price is None else _labelled(from_json(Price, price), self.environments_)
+        )
         self.regressor_ = getattr(self._predictor("auto"), "regressor", None)
         self._regressor = None if "average" in self._predictors else self.settings_["regressor"]
 
@@ -324,7 +407,10 @@ class SavedModel(IntervalRegressor):
 
     def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments:
         if new is not None:
-            raise SettingError("a saved model has intervals for new levels of the first factor only: leave new= out.")
+            raise SettingError(
+                "a saved model has intervals for new levels of the first factor only: leave new= "
+                "out."
+            )
         return self._elsewhere[self._resolved(kind)]
 
     def _resolved(self, kind: str) -> str:
@@ -335,11 +421,13 @@ class SavedModel(IntervalRegressor):
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):
-    """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel has."""
+    """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel
+    has."""
 
 
 class SavedSurvival(TimesToEvent, SavedModel):
-    """What `BIPSurvival.save` wrote: predict, predict_survival, score and what else SavedModel has."""
+    """What `BIPSurvival.save` wrote: predict, predict_survival, score and what else SavedModel
+    has."""
 
 
 _KINDS = {kind._kind: kind for kind in (SavedModel, SavedClassifier, SavedSurvival)}
@@ -348,8 +436,8 @@ _KINDS = {kind._kind: kind for kind in (SavedModel, SavedClassifier, SavedSurviv
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """Read a model that `BIP.save` wrote.
 
-    trusted : types that a saved regressor may hold besides those that skops knows to be harmless. A file without a
-        regressor holds numbers and words only.
+    trusted : types that a saved regressor may hold besides those that skops knows to be harmless. A
+        file without a regressor holds numbers and words only.
     """
     content = read_object(Path(path).expanduser(), "a saved model")
     if content.get("format") != FORMAT:

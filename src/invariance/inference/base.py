@@ -1,4 +1,5 @@
-"""What engines share: the target, how to run, a memory of scored subsets, a check against the rows; their names."""
+"""What engines share: the target, how to run, a memory of scored subsets, a check against the rows;
+their names."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from .._tools.progress import ProgressMode
 from .._tools.registry import Registry, check_settings, read_call
 from .._tools.text import duration
 from ..data.checks import quoted, warn
-from ..exceptions import ApproximationWarning, EngineError, InvarianceWarning, Message, SettingError, use
+from ..exceptions import (
+    ApproximationWarning,
+    EngineError,
+    InvarianceWarning,
+    Message,
+    SettingError,
+    use,
+)
 from ..models.base import BoundModel, Memory, of_all_features
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
@@ -25,7 +33,8 @@ EXAMPLES = 64  # of subsets that cannot be scored
 _MOST_REMARKED = 20
 _CHEAP_STEPS = 2_000_000_000  # 28 features in five environments: about ten seconds of one core
 _LONG_STEPS = 4_500_000_000  # half a minute of one core
-# About as many as sampling scores, with the search for compatible subsets, if a flip takes as long as a score.
+# About as many as sampling scores, with the search for compatible subsets, if a flip takes as long
+# as a score.
 _SAMPLED_SUBSETS = 1 << 18
 # Of what are engines here
 _PAPERS_NAMES = {"bip": ("exact",), "bip-exact": ("exact",), "bip-vi": ("vi", "vi-simulation")}
@@ -35,7 +44,8 @@ _PAPERS_NAMES = {"bip": ("exact",), "bip-exact": ("exact",), "bip-vi": ("vi", "v
 class Target:
     """p(z | D) ∝ p(z)·Λ(z) over subsets of p features, of which the prior leaves f free.
 
-    A mask is over all p features; a draw is over the f free ones, the forced ones being in and the others out.
+    A mask is over all p features; a draw is over the f free ones, the forced ones being in and the
+    others out.
     tolerance : by which subsets are judged; notes : on the data, first among those of the posterior
     """
 
@@ -54,8 +64,11 @@ class Target:
         return self.prior.forced_in.copy()
 
     def masks(self, draws: Mask, free: Integers | None = None) -> Mask:
-        """(S, p) the subsets that draws (S, f) stand for; free (f,): which features, if in another order"""
-        return of_all_features(draws, self.prior.free if free is None else free, self.prior.forced, self.n_features)
+        """(S, p) the subsets that draws (S, f) stand for; free (f,): which features, if in another
+        order"""
+        return of_all_features(
+            draws, self.prior.free if free is None else free, self.prior.forced, self.n_features
+        )
 
     def expanded(self, values: Floats, forced: float, excluded: float) -> Floats:
         """(p,) of values (f,) of the free features, with the values of the others"""
@@ -70,7 +83,8 @@ class Target:
         return log_ratios + self.prior.log_prob(masks)
 
     def log_ratios(self, masks: Mask, values: Floats) -> Floats:
-        """(S,) log Λ of masks (S, p), known to engines as `values`: these, unless the model rewards prediction"""
+        """(S,) log Λ of masks (S, p), known to engines as `values`: these, unless the model rewards
+        prediction"""
         plain = self.model.untilted
         return values if plain is self.model else plain.log_ratio_many(masks)
 
@@ -78,7 +92,11 @@ class Target:
         """Not even the features that are forced in can be scored."""
         forced = [self.prior.feature_names[j] for j in self.prior.forced]
         reasons = "; ".join(self.model.outside_support(self.start[None])) or "no reason is known"
-        way_out = f"All subsets hold {quoted(forced)}: force fewer in." if forced else "Use other features or rows."
+        way_out = (
+            f"All subsets hold {quoted(forced)}: force fewer in."
+            if forced
+            else "Use other features or rows."
+        )
         return EngineError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
 
 
@@ -102,7 +120,8 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Precomputed:
-    """Gives a posterior of the same target that was computed before, for example with many others at once."""
+    """Gives a posterior of the same target that was computed before, for example with many others
+    at once."""
 
     posterior: Posterior
 
@@ -122,12 +141,13 @@ ENGINES = Registry(
 
 
 def choose_engine(engine: str | Engine, target: Target) -> Engine:
-    """The engine that `engine` names; "auto" is exact up to about ten seconds of one core, counted, not timed, and
-    where sampling would score as many subsets, and tempering beyond. Says what takes more than half a minute where a
-    flip of a feature takes as long as a score."""
+    """The engine that `engine` names; "auto" is exact up to about ten seconds of one core, counted,
+    not timed, and where sampling would score as many subsets, and tempering beyond. Says what takes
+    more than half a minute where a flip of a feature takes as long as a score."""
     from .enumeration import enumeration_steps
 
-    model, n_subsets = target.model, target.prior.support_size()
+    model = target.model
+    n_subsets = target.prior.support_size()
     cheap = enumeration_steps(target) <= _CHEAP_STEPS
     slow = not cheap and model.flip_steps(1.0) >= model.n_features * model.steps_per_subset
     if isinstance(engine, str) and engine == "auto":
@@ -138,50 +158,68 @@ def choose_engine(engine: str | Engine, target: Target) -> Engine:
 
 
 def _announce(target: Target, n_scored: int) -> None:
-    """Warn of more than half a minute of one core, and of up to how many features a subset may have for seconds."""
+    """Warn of more than half a minute of one core, and of up to how many features a subset may have
+    for seconds."""
     from .enumeration import count_subsets
 
-    per_subset, f = target.model.steps_per_subset, len(target.prior.free)
+    per_subset = target.model.steps_per_subset
+    f = len(target.prior.free)
     listed = target.model.dense_advantage * per_subset
     if n_scored * per_subset <= _LONG_STEPS:
         return
     most = max((m for m in range(1, f) if listed * count_subsets(f, m) <= _CHEAP_STEPS), default=1)
     wait = duration(30.0 * n_scored * per_subset / _LONG_STEPS)
     what = f"scoring about {n_scored:,} subsets of {f} features takes about {wait} on one core"
-    remedies = use(n_jobs=-1), use(" in the prior, for seconds", max_size=most + len(target.prior.forced))
+    remedies = (
+        use(n_jobs=-1),
+        use(" in the prior, for seconds", max_size=most + len(target.prior.forced)),
+    )
     warn(Message(f"{what}; to be quicker", *remedies), InvarianceWarning)
 
 
 def as_engine(engine: str | Engine) -> Engine:
-    """The engine that a text other than "auto" stands for, see `parse_engine`, or the one that is given."""
+    """The engine that a text other than "auto" stands for, see `parse_engine`, or the one that is
+    given."""
     if isinstance(engine, str):
         parsed = parse_engine(engine)
         if parsed == "auto":
-            raise SettingError("engine='auto' chooses by the data, which are not at hand: name the engine instead.")
+            raise SettingError(
+                "engine='auto' chooses by the data, which are not at hand: name the engine instead."
+            )
         named: Engine = ENGINES[parsed]() if isinstance(parsed, str) else parsed
         return named
     if isinstance(engine, type) or not hasattr(engine, "run"):
-        raise SettingError(f"engine={engine!r} is not an engine: use a name, or an engine such as Tempering().")
+        raise SettingError(
+            f"engine={engine!r} is not an engine: use a name, or an engine such as Tempering()."
+        )
     return engine
 
 
 def parse_engine(text: str) -> EngineName | Engine:
-    """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
+    """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8,
+    steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()
     if name in _PAPERS_NAMES:
         raise SettingError(
-            f"engine={text!r} is the paper's name", *(use(engine=known) for known in _PAPERS_NAMES[name])
+            f"engine={text!r} is the paper's name",
+            *(use(engine=known) for known in _PAPERS_NAMES[name]),
         )
     if name not in ENGINES and (name != "auto" or settings):
         known = ", ".join(map(repr, ("auto", *ENGINES)))
-        raise SettingError(f"engine={text!r} is not known: use {known} or an engine such as Enumeration().")
+        raise SettingError(
+            f"engine={text!r} is not known: use {known} or an engine such as Enumeration()."
+        )
     if not settings:
         return cast(EngineName, name)
     engine: Any = ENGINES[name]
-    check_settings(name, getattr(engine, "__self__", engine), settings)  # of a preset: those of its class
+    check_settings(
+        name, getattr(engine, "__self__", engine), settings
+    )  # of a preset: those of its class
     try:
-        built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
+        built: Engine = engine(
+            **{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
+        )
     except ValueError as error:
         raise SettingError(f"{text}: {error}") from None
     return built
@@ -189,9 +227,19 @@ def parse_engine(text: str) -> EngineName | Engine:
 
 def common_fields(target: Target) -> dict[str, Any]:
     """What every posterior says about the data and the prior, whichever engine computed it."""
-    prior, model, about = target.prior, target.model, target.model.observed
-    of_prior = {"feature_names": prior.feature_names, "n_subsets": prior.support_size(), "prior": prior.name}
-    of_model = {"model": model.name, "model_reason": model.reason, "judge": Judge(model, target.tolerance)}
+    prior = target.prior
+    model = target.model
+    about = target.model.observed
+    of_prior = {
+        "feature_names": prior.feature_names,
+        "n_subsets": prior.support_size(),
+        "prior": prior.name,
+    }
+    of_model = {
+        "model": model.name,
+        "model_reason": model.reason,
+        "judge": Judge(model, target.tolerance),
+    }
     of_data = {name: getattr(about, name) for name in ("outcome_name", "environments", "counts")}
     return of_prior | of_model | of_data
 
@@ -222,8 +270,9 @@ def support_notes(target: Target, met: Mask) -> list[str]:
 
 
 class ScoredSubsets:
-    """The values that `score` gives to subsets, (S, width) → (S,), -inf outside the support; so many are remembered.
-    without_value (k, width): the smallest of those outside the support, at most 64"""
+    """The values that `score` gives to subsets, (S, width) → (S,), -inf outside the support; so
+    many are remembered. without_value (k, width): the smallest of those outside the support, at
+    most 64"""
 
     def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
         self._score, self._memory = score, Memory(most)
@@ -235,12 +284,15 @@ class ScoredSubsets:
 
     def _computed(self, subsets: Mask) -> list[float]:
         values = np.nan_to_num(self._score(subsets), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        self.without_value = smallest(np.concatenate([self.without_value, subsets[values == -np.inf]]))
+        self.without_value = smallest(
+            np.concatenate([self.without_value, subsets[values == -np.inf]])
+        )
         return list(values.tolist())
 
 
 class Rescoring(NamedTuple):
-    """log_ratios (k,), with better values where there are; the largest relative difference; whether any changed."""
+    """log_ratios (k,), with better values where there are; the largest relative difference; whether
+    any changed."""
 
     log_ratios: Floats
     difference: float | None = None
@@ -249,9 +301,10 @@ class Rescoring(NamedTuple):
 
 
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
-    """Check the first n subsets against the rows, which win where they differ by more than 1e-6. A walk of known error
-    is always corrected; only a larger difference is reported."""
-    old, new = log_ratios[:n], None if model.walk_has_all_digits or not n else model.rescore(masks[:n])
+    """Check the first n subsets against the rows, which win where they differ by more than 1e-6. A
+    walk of known error is always corrected; only a larger difference is reported."""
+    old = log_ratios[:n]
+    new = None if model.walk_has_all_digits or not n else model.rescore(masks[:n])
     if new is None:
         return Rescoring(log_ratios)
     inexact = model.walk_error > 0.0
@@ -262,7 +315,10 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     notes: tuple[str, ...] = ()
     if wrong.any():
         n_wrong = f"{wrong.sum()} of the {len(new)} leading subsets"
-        notes = (f"{n_wrong} were re-scored from the rows: sums were off by up to {largest:.1e} (near collinearity).",)
+        notes = (
+            f"{n_wrong} were re-scored from the rows: sums were off by up to {largest:.1e} (near "
+            "collinearity).",
+        )
         warn(notes[0], ApproximationWarning)
     repaired = np.concatenate([np.where(changed, new, old), log_ratios[n:]])
     return Rescoring(repaired, largest, notes, bool(changed.any()))

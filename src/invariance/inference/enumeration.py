@@ -1,7 +1,8 @@
-"""Exact inference: every subset in the prior's support is scored and normalised (the paper's Algorithm 1).
+"""Exact inference: every subset in the prior's support is scored and normalised (the paper's
+Algorithm 1).
 
-Blocks of subsets are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the position of a subset
-being its bit pattern; `ListedBlocks` are those up to a size limit.
+Blocks of subsets are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the
+position of a subset being its bit pattern; `ListedBlocks` are those up to a size limit.
 """
 
 from __future__ import annotations
@@ -30,22 +31,35 @@ from ..models.gaussian_fits import GaussianWalk
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior
-from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_remarks
+from .base import (
+    EXAMPLES,
+    RunOptions,
+    Target,
+    common_fields,
+    rescore_leading,
+    smallest,
+    with_remarks,
+)
 
 _LARGEST_LISTED_BLOCK = 1 << 20
-# Of blocks that are scored, weighed and summed in one compiled call: fewest calls, and most subsets of a call.
-_FEWEST_TASKS, _MOST_IN_A_TASK = 128, 1 << 19
-_STEPS_PER_PAIR = 2  # what a block of listed subsets costs for each pair of features: its sums over all pairs
+# Of blocks that are scored, weighed and summed in one compiled call: fewest calls, and most subsets
+# of a call.
+_FEWEST_TASKS = 128
+_MOST_IN_A_TASK = 1 << 19
+_STEPS_PER_PAIR = (
+    2  # what a block of listed subsets costs for each pair of features: its sums over all pairs
+)
 _STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredBlock:
-    """start: position of its first subset; log_ratio (n,): NaN where undecidable; log_posterior (n,): -inf there;
-    undecidable: positions in the block of such subsets inside the prior's support, small subsets first
-    gain (n,): as a `SubsetWalk` has it, or no rows
-    inclusion: of weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two features
-    masks: (m, f) of m positions in the block; columns: (m,) how many these have in the pooled fit"""
+    """start: position of its first subset; log_ratio (n,): NaN where undecidable; log_posterior
+    (n,): -inf there; undecidable: positions in the block of such subsets inside the prior's
+    support, small subsets first gain (n,): as a `SubsetWalk` has it, or no rows inclusion: of
+    weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two
+    features masks: (m, f) of m positions in the block; columns: (m,) how many these have in the
+    pooled fit"""
 
     start: int
     log_ratio: Floats
@@ -58,7 +72,8 @@ class ScoredBlock:
 
 
 class Picked(NamedTuple):
-    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ (n,); draws (n, f)"""
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
+    (n,); draws (n, f)"""
 
     gain: Floats
     columns: Integers
@@ -79,8 +94,8 @@ class Picked(NamedTuple):
 
 
 class Collector(Protocol):
-    """Takes subsets that may be compatible with invariance while all are scored, in their order. least (c + 1,):
-    smallest gain of interest, by columns of the pooled fit, raised in place"""
+    """Takes subsets that may be compatible with invariance while all are scored, in their order.
+    least (c + 1,): smallest gain of interest, by columns of the pooled fit, raised in place"""
 
     tolerance: Tolerance
     least: Floats
@@ -89,9 +104,9 @@ class Collector(Protocol):
 
 
 class Run(NamedTuple):
-    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these exceed; least
-    (c + 1,): of a `Collector`, or none; log_masses (n_blocks,): filled; whole (n_positions,), or none: filled with
-    log p(z)Λ(z)"""
+    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these
+    exceed; least (c + 1,): of a `Collector`, or none; log_masses (n_blocks,): filled; whole
+    (n_positions,), or none: filled with log p(z)Λ(z)"""
 
     keep: int
     lowest: Floats
@@ -100,22 +115,32 @@ class Run(NamedTuple):
     whole: Floats
 
     @classmethod
-    def over(cls, blocks: SubsetBlocks, keep: int, least: Floats = NO_GAIN, whole: bool = False) -> Run:
+    def over(
+        cls, blocks: SubsetBlocks, keep: int, least: Floats = NO_GAIN, whole: bool = False
+    ) -> Run:
         masses = np.full(blocks.n_blocks, -np.inf)
-        return cls(keep, np.array([-np.inf]), least, masses, np.empty(blocks.n_positions if whole else 0))
+        return cls(
+            keep, np.array([-np.inf]), least, masses, np.empty(blocks.n_positions if whole else 0)
+        )
 
 
 class _Blocks(ABC):
-    """The subsets of f features that a prior, which forces none, allows: n_positions in n_blocks blocks."""
+    """The subsets of f features that a prior, which forces none, allows: n_positions in n_blocks
+    blocks."""
 
     n_blocks: int
     n_positions: int
     at_once = 1  # blocks that are a task
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
-        self.walk, self.prior, self.n_features = walk, prior, walk.n_features
+        self.walk = walk
+        self.prior = prior
+        self.n_features = walk.n_features
         columns = walk.model.free_columns
-        self._columns, self._forced_columns = columns[walk.free].astype(np.int64), int(columns[walk.forced].sum())
+        self._columns, self._forced_columns = (
+            columns[walk.free].astype(np.int64),
+            int(columns[walk.forced].sum()),
+        )
         self._sizes = prior.log_size_weight > -np.inf
 
     @property
@@ -124,24 +149,34 @@ class _Blocks(ABC):
 
     @abstractmethod
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
-        """Return the subsets of a block with their log posterior; least: as in `Collector`, if gains are asked for."""
+        """Return the subsets of a block with their log posterior; least: as in `Collector`, if
+        gains are asked for."""
 
     def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
-        """Of the blocks of a task: sums, and where there is a `least`, subsets that may be compatible"""
+        """Of the blocks of a task: sums, and where there is a `least`, subsets that may be
+        compatible"""
         scored = self.scored(task, run.least if run.least.size else None)
         if run.whole.size:
-            run.whole[scored.start : scored.start + len(scored.log_posterior)] = scored.log_posterior
+            run.whole[scored.start : scored.start + len(scored.log_posterior)] = (
+                scored.log_posterior
+            )
         sums = _Sums.of(scored, run.keep, run.lowest[0])
         run.log_masses[task] = sums.log_total
         if not run.least.size:
             return sums, None
         places = np.flatnonzero(~np.isnan(scored.gain))
         log_ratio = scored.log_ratio[places]
-        figures = scored.gain[places], scored.columns(places), scored.log_posterior[places] - log_ratio, log_ratio
+        figures = (
+            scored.gain[places],
+            scored.columns(places),
+            scored.log_posterior[places] - log_ratio,
+            log_ratio,
+        )
         return sums, Picked(*figures, scored.masks(places))
 
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
-        """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support, small ones first"""
+        """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support,
+        small ones first"""
         inside = self._sizes[sizes]
         return unknown[inside][np.argsort(sizes[inside], kind="stable")]
 
@@ -154,26 +189,38 @@ class DenseBlocks(_Blocks):
         self.n_low = walk.n_low
         self.n_blocks = 1 << (self.n_features - self.n_low)
         self.n_positions = 1 << self.n_features
-        self._low_sizes = np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
+        self._low_sizes = np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(
+            np.int64
+        )
         log_odds = np.zeros(1 << self.n_low)
         for j in np.flatnonzero(prior.log_odds[: self.n_low]):
             log_odds.reshape(-1, 2, 1 << j)[:, 1] += prior.log_odds[j]
         # (2**n_low,) log prior less that of the high features, by how many of these there are
         n_high = range(self.n_features - self.n_low + 1)
-        self._low_log_prior = np.array([log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high])
+        self._low_log_prior = np.array(
+            [log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high]
+        )
         self._low_columns = sums_over_subsets(self._columns[: self.n_low])
         self._compiled: Callable[..., int] | None = None
         if isinstance(walk, GaussianWalk):
-            self._compiled = walk.compiled(prior.log_odds, self._low_log_prior, prior.log_normalizer, self._sizes)
-            self.at_once = max(1, min(self.n_blocks // _FEWEST_TASKS, _MOST_IN_A_TASK >> self.n_low))
+            self._compiled = walk.compiled(
+                prior.log_odds, self._low_log_prior, prior.log_normalizer, self._sizes
+            )
+            self.at_once = max(
+                1, min(self.n_blocks // _FEWEST_TASKS, _MOST_IN_A_TASK >> self.n_low)
+            )
 
     def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
         if self._compiled is None:
             return super().part(task, run)
         size = len(self._low_sizes)
-        block, stop = task * self.at_once, min((task + 1) * self.at_once, self.n_blocks)
-        sums = sums_for(self.n_features, run.keep, EXAMPLES, 2 * size if run.least.size else 0, run.log_masses)
-        space, picked = space_for(size), []
+        block = task * self.at_once
+        stop = min((task + 1) * self.at_once, self.n_blocks)
+        sums = sums_for(
+            self.n_features, run.keep, EXAMPLES, 2 * size if run.least.size else 0, run.log_masses
+        )
+        space = space_for(size)
+        picked = []
         while block < stop:
             block = self._compiled(block, stop, run.least, run.lowest, run.whole, space, sums)
             if run.least.size:
@@ -185,7 +232,9 @@ class DenseBlocks(_Blocks):
         n = int(sums.number[2])
         draws = self.masks(sums.places[:n])
         gain, log_posterior, log_ratio = sums.picks[:n].T.copy()
-        columns = self._forced_columns + self._low_columns[sums.places[:n] & len(self._low_columns) - 1]
+        columns = (
+            self._forced_columns + self._low_columns[sums.places[:n] & len(self._low_columns) - 1]
+        )
         columns += draws[:, self.n_low :] @ self._columns[self.n_low :]
         return Picked(gain, columns, log_posterior - log_ratio, log_ratio, draws)
 
@@ -197,10 +246,13 @@ class DenseBlocks(_Blocks):
         log_scale, total, weighted = sums.total.tolist()
         pairs = sums.pairs + sums.pairs.T
         np.fill_diagonal(pairs, np.diagonal(sums.pairs))
-        return _Sums(log_scale, total, pairs, weighted, n_undecidable, self.masks(examples), *leading)
+        return _Sums(
+            log_scale, total, pairs, weighted, n_undecidable, self.masks(examples), *leading
+        )
 
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
-        prior, start = self.prior, block << self.n_low
+        prior = self.prior
+        start = block << self.n_low
         high = self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
         log_ratio, gain = self.walk.dense(high, self._sizes, least)
         log_posterior = log_ratio + self._low_log_prior[len(high)]
@@ -229,11 +281,13 @@ class DenseBlocks(_Blocks):
 
 
 class ListedBlocks(_Blocks):
-    """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
+    """All subsets of at most `prior.max_size` features; block = choice of the first few included
+    ones."""
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
         super().__init__(walk, prior)
-        f, most = self.n_features, prior.max_size
+        f = self.n_features
+        most = prior.max_size
         depth = _prefix_length(f, most)
         longest = list(combinations(range(f), depth)) if depth else []
         self._prefixes: list[tuple[int, ...]] = [(), *longest]
@@ -247,13 +301,17 @@ class ListedBlocks(_Blocks):
         self.n_positions = int(self._starts[-1])
 
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
-        prior, f = self.prior, self.n_features
+        prior = self.prior
+        f = self.n_features
         start, end = self._starts[block : block + 2].tolist()
         members = np.empty((end - start, max(prior.max_size, 1)), np.int32)
         prefix = np.array(self._prefixes[block], dtype=np.int64)
         log_ratio, gain = self.walk.listed(prefix, self._limits[block], self._sizes, members, least)
-        log_posterior, constant = np.empty(end - start), -prior.log_normalizer
-        add_listed_prior(prior.log_odds, constant, prior.log_size_weight, members, log_ratio, log_posterior)
+        log_posterior = np.empty(end - start)
+        constant = -prior.log_normalizer
+        add_listed_prior(
+            prior.log_odds, constant, prior.log_size_weight, members, log_ratio, log_posterior
+        )
         unknown = np.flatnonzero(np.isnan(log_ratio))
         undecidable = self._undecidable(unknown, (members[unknown] >= 0).sum(axis=1))
 
@@ -266,9 +324,13 @@ class ListedBlocks(_Blocks):
             return listed_subsets(members[at], f)
 
         def columns(at: Integers) -> Integers:
-            return np.asarray(self._forced_columns + np.append(self._columns, 0)[members[at]].sum(axis=1))
+            return np.asarray(
+                self._forced_columns + np.append(self._columns, 0)[members[at]].sum(axis=1)
+            )
 
-        return ScoredBlock(start, log_ratio, log_posterior, gain, undecidable, inclusion, masks, columns)
+        return ScoredBlock(
+            start, log_ratio, log_posterior, gain, undecidable, inclusion, masks, columns
+        )
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
@@ -289,15 +351,20 @@ def count_subsets(n_features: int, max_size: int) -> int:
 
 
 def _prefix_length(n_features: int, max_size: int) -> int:
-    """How many features a prefix must fix for the subsets that extend it to make a block of bounded size."""
+    """How many features a prefix must fix for the subsets that extend it to make a block of bounded
+    size."""
     depth = 0
-    while depth < max_size and count_subsets(n_features - depth, max_size - depth) > _LARGEST_LISTED_BLOCK:
+    while (
+        depth < max_size
+        and count_subsets(n_features - depth, max_size - depth) > _LARGEST_LISTED_BLOCK
+    ):
         depth += 1
     return depth
 
 
 def subset_blocks(walk: SubsetWalk, prior: BoundPrior) -> SubsetBlocks:
-    """The cheaper of the two walks over all subsets that the prior, over the free features, allows."""
+    """The cheaper of the two walks over all subsets that the prior, over the free features,
+    allows."""
     f = walk.n_features
     dense = 1 << f <= walk.model.dense_advantage * count_subsets(f, prior.max_size)
     return DenseBlocks(walk, prior) if dense else ListedBlocks(walk, prior)
@@ -305,14 +372,18 @@ def subset_blocks(walk: SubsetWalk, prior: BoundPrior) -> SubsetBlocks:
 
 def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetBlocks:
     """tolerance : where gains are asked for"""
-    model, prior = target.model, target.prior
+    model = target.model
+    prior = target.prior
     free = prior.free[model.walk_order(prior.free)]
     return subset_blocks(model.subset_walk(free, prior.forced, tolerance), prior.over(free))
 
 
 def enumeration_steps(target: Target) -> int:
-    """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
-    model, f, n_subsets = target.model, len(target.prior.free), target.prior.support_size()
+    """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the
+    dense walk."""
+    model = target.model
+    f = len(target.prior.free)
+    n_subsets = target.prior.support_size()
     listed = model.dense_advantage * n_subsets
     if 1 << f <= listed:
         return model.steps_per_subset << f
@@ -330,7 +401,8 @@ class Enumeration:
     keep : how many leading subsets the result lists
     rescore : how many of them are scored again from the rows
     in_memory : up to this many subsets the whole log posterior is kept
-    time_limit : refuse work of more than so many seconds of one core, counted, not timed (None: never refuse)
+    time_limit : refuse work of more than so many seconds of one core, counted, not timed (None:
+        never refuse)
     """
 
     keep: int = 4096
@@ -338,19 +410,25 @@ class Enumeration:
     in_memory: int = 1 << 24
     time_limit: float | None = 3600.0
 
-    def run(self, target: Target, options: RunOptions, collector: Collector | None = None) -> Posterior:
+    def run(
+        self, target: Target, options: RunOptions, collector: Collector | None = None
+    ) -> Posterior:
         """collector : what is to collect subsets in the same pass"""
         started = time.perf_counter()
         self._refuse_hours(target)
-        model, prior = target.model, target.prior
+        model = target.model
+        prior = target.prior
         blocks = target_blocks(target, None if collector is None else collector.tolerance)
         free = blocks.walk.free
         least = NO_GAIN if collector is None else collector.least
         run = Run.over(blocks, self.keep, least, blocks.n_positions <= self.in_memory)
-        whole, sums = run.whole if run.whole.size else None, None
+        whole = run.whole if run.whole.size else None
+        sums = None
         with ProgressBar("scoring subsets", blocks.n_tasks, options.progress) as bar:
             # In the order of the blocks, whatever thread scored them.
-            for part, picked in ordered_map(lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs):
+            for part, picked in ordered_map(
+                lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs
+            ):
                 if collector is not None and picked is not None:
                     collector.add(picked)
                 sums = part if sums is None else sums.joined(part, self.keep)
@@ -371,7 +449,9 @@ class Enumeration:
             n_subsets = f"{sums.n_undecidable:,} of {prior.support_size():,} subsets"
             notes = (*notes, f"{n_subsets} are outside the support: {reasons}.")
         # Rounding must not make a probability exceed one.
-        pairs, p, forced = np.minimum(sums.pairs / sums.total, 1.0), target.n_features, prior.forced
+        pairs = np.minimum(sums.pairs / sums.total, 1.0)
+        p = target.n_features
+        forced = prior.forced
         pairwise = np.zeros((p, p))
         pairwise[np.ix_(free, free)] = pairs
         pairwise[np.ix_(forced, free)] = np.diagonal(pairs)
@@ -405,16 +485,22 @@ class Enumeration:
             return
         seconds = steps // _STEPS_PER_SECOND
         wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
-        what = f"on one core, scoring all {format_count(target.prior.support_size())} subsets would take {wait}"
+        what = (
+            f"on one core, scoring all {format_count(target.prior.support_size())} subsets "
+            f"would take {wait}"
+        )
         advice = "lower max_size, leave features out, or choose another engine"
-        raise EngineError(f"{what}; {advice}", use(engine="tempering"), use(engine="exact(time_limit=None)"))
+        raise EngineError(
+            f"{what}; {advice}", use(engine="tempering"), use(engine="exact(time_limit=None)")
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Of a block, or of several in their order. total, weighted and pairs (f, f) are in units of exp(log_scale).
-    n_undecidable: subsets inside the prior's support that cannot be scored; undecidable (m, f): the smallest of them;
-    positions, log_posterior, log_ratio (k,): of the leading subsets, best first"""
+    """Of a block, or of several in their order. total, weighted and pairs (f, f) are in units of
+    exp(log_scale). n_undecidable: subsets inside the prior's support that cannot be scored;
+    undecidable (m, f): the smallest of them; positions, log_posterior, log_ratio (k,): of the
+    leading subsets, best first"""
 
     log_scale: float
     total: float
@@ -437,23 +523,31 @@ class _Sums:
         best = np.flatnonzero(log_posterior > threshold)
         best = best[np.argsort(-log_posterior[best], kind="stable")[:keep]]
         positions: Integers = scored.start + best
-        top, top_ratio = log_posterior[best], scored.log_ratio[best]
-        n_undecidable, examples = len(scored.undecidable), scored.masks(scored.undecidable[:EXAMPLES])
+        top = log_posterior[best]
+        top_ratio = scored.log_ratio[best]
+        n_undecidable = len(scored.undecidable)
+        examples = scored.masks(scored.undecidable[:EXAMPLES])
         total, pairs = scored.inclusion(weights)
-        return cls(log_maximum, total, pairs, weighted, n_undecidable, examples, positions, top, top_ratio)
+        return cls(
+            log_maximum, total, pairs, weighted, n_undecidable, examples, positions, top, top_ratio
+        )
 
     def lowest(self, keep: int) -> float:
-        """Later blocks hold later positions, which lose ties: only a larger value can still enter the leading ones."""
+        """Later blocks hold later positions, which lose ties: only a larger value can still enter
+        the leading ones."""
         return float(self.log_posterior[-1]) if len(self.positions) == keep else -np.inf
 
     def joined(self, part: _Sums, keep: int) -> _Sums:
         scale = max(self.log_scale, part.log_scale, -1e300)
-        old, new = np.exp(self.log_scale - scale), np.exp(part.log_scale - scale)
+        old = np.exp(self.log_scale - scale)
+        new = np.exp(part.log_scale - scale)
         table: list[NDArray[Any]] = [self.positions, self.log_posterior, self.log_ratio]
         if len(part.positions):
             others = part.positions, part.log_posterior, part.log_ratio
             joint = [np.concatenate(pair) for pair in zip(table, others, strict=True)]
-            order = np.argsort(-joint[1], kind="stable")[:keep]  # of equal ones the earlier position first
+            order = np.argsort(-joint[1], kind="stable")[
+                :keep
+            ]  # of equal ones the earlier position first
             table = [values[order] for values in joint]
         return _Sums(
             scale,
@@ -461,22 +555,29 @@ class _Sums:
             old * self.pairs + new * part.pairs,
             old * self.weighted + new * part.weighted,
             self.n_undecidable + part.n_undecidable,
-            smallest(np.concatenate([self.undecidable, part.undecidable])) if part.n_undecidable else self.undecidable,
+            smallest(np.concatenate([self.undecidable, part.undecidable]))
+            if part.n_undecidable
+            else self.undecidable,
             *table,
         )
 
     def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:
-        """With other log ratios of the leading subsets, draws (k, f), in the table and in all sums."""
-        old, new = self.log_posterior, self.log_posterior + (log_ratio - self.log_ratio)
+        """With other log ratios of the leading subsets, draws (k, f), in the table and in all
+        sums."""
+        old = self.log_posterior
+        new = self.log_posterior + (log_ratio - self.log_ratio)
         scale = max(self.log_scale, float(new.max()))
         shrink = np.exp(self.log_scale - scale)
-        old_weight, new_weight = np.exp(old - scale), np.exp(new - scale)
+        old_weight = np.exp(old - scale)
+        new_weight = np.exp(new - scale)
         change = new_weight - old_weight
         return replace(
             self,
             log_scale=scale,
             total=shrink * self.total + change.sum(),
-            weighted=shrink * self.weighted + weighted_sum(new_weight, new) - weighted_sum(old_weight, old),
+            weighted=shrink * self.weighted
+            + weighted_sum(new_weight, new)
+            - weighted_sum(old_weight, old),
             pairs=shrink * self.pairs + (draws * change[:, None]).T @ draws.astype(float),
             log_posterior=new,
             log_ratio=log_ratio,
@@ -489,8 +590,8 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class ExactSource:
-    """Answers for any subset. free (f,): the features of `blocks`; block_log_mass (n_blocks,); log_posterior
-    (n_positions,): up to `log_evidence`, where it was kept"""
+    """Answers for any subset. free (f,): the features of `blocks`; block_log_mass (n_blocks,);
+    log_posterior (n_positions,): up to `log_evidence`, where it was kept"""
 
     target: Target
     blocks: SubsetBlocks
@@ -503,14 +604,17 @@ class ExactSource:
         return self.target.log_joint(masks) - self.log_evidence
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        blocks, mass = self.blocks, np.exp(self.block_log_mass - self.block_log_mass.max())
+        blocks = self.blocks
+        mass = np.exp(self.block_log_mass - self.block_log_mass.max())
         chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
         draws = np.empty((n, blocks.n_features), dtype=bool)
         for block in np.unique(chosen).tolist():
             rows = np.flatnonzero(chosen == block)
             scored = blocks.scored(block)
             weights = np.exp(scored.log_posterior - scored.log_posterior.max())
-            draws[rows] = scored.masks(rng.choice(len(weights), size=len(rows), p=weights / weights.sum()))
+            draws[rows] = scored.masks(
+                rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
+            )
         return self.target.masks(draws, self.free)
 
     def leading(self, mass: float) -> SubsetTable | None:

@@ -16,7 +16,15 @@ from scipy.special import entr, expit, logsumexp
 from .._tools.arrays import Floats, Mask
 from ..kernels.active_set import Scoring
 from ..kernels.cholesky import LARGE, subset_work
-from ..kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
+from ..kernels.mean_field import (
+    CompiledScorer,
+    Objective,
+    Trace,
+    ascend,
+    draw_pairs,
+    make_step,
+    score_draws,
+)
 from ..kernels.row_residuals import PairedMoments
 from ..kernels.subset_sums import sizes
 from ..models.gaussian import GaussianFromMoments
@@ -30,14 +38,17 @@ if TYPE_CHECKING:
 _UNIFORMS_AT_A_TIME = 1 << 18  # so many stay in a processor's cache until they are compared
 _LOOK_UP = 16  # up to this many free features all subsets are scored once and looked up
 STRETCH = 50  # iterations between two looks at the leaders
-# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
-_OUTGROWS_CACHES, _MOST_COPIED = 1 << 24, 1 << 30
+# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what
+# memory is to spare.
+_OUTGROWS_CACHES = 1 << 24
+_MOST_COPIED = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """q(z) ∝ Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over subsets of at most max_size of p features. logits (p,):
-    ±inf for features that are forced in or out. Everything below is of the restricted law."""
+    """q(z) ∝ Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over subsets of at most max_size of p
+    features. logits (p,): ±inf for features that are forced in or out. Everything below is of the
+    restricted law."""
 
     logits: Floats
     max_size: int
@@ -45,8 +56,10 @@ class MeanField:
     @cached_property
     def _law(self) -> BoundPrior:
         """As a prior, which can sum over subsets of limited size."""
-        p, log_odds = len(self.logits), np.where(np.isfinite(self.logits), self.logits, 0.0)
-        names, by_size = tuple(map(str, range(p))), np.where(np.arange(p + 1) <= self.max_size, 0.0, -np.inf)
+        p = len(self.logits)
+        log_odds = np.where(np.isfinite(self.logits), self.logits, 0.0)
+        names = tuple(map(str, range(p)))
+        by_size = np.where(np.arange(p + 1) <= self.max_size, 0.0, -np.inf)
         forced = self.logits == np.inf, self.logits == -np.inf
         return BoundPrior(names, self.max_size, log_odds, by_size, *forced, name="mean field")
 
@@ -58,18 +71,21 @@ class MeanField:
     @cached_property
     def entropy(self) -> float:
         free = self._law.free
-        logits, inside = self.logits[free], self.inclusion[free]
+        logits = self.logits[free]
+        inside = self.inclusion[free]
         surprise = inside * np.logaddexp(0.0, -logits) + (1.0 - inside) * np.logaddexp(0.0, logits)
         return max(0.0, float(surprise.sum()) + self.log_support_mass)
 
     @cached_property
     def mode(self) -> Mask:
-        """(p,) the most probable subset: features above ½ before the restriction, the smallest dropped if too many."""
+        """(p,) the most probable subset: features above ½ before the restriction, the smallest
+        dropped if too many."""
         return self.leading(1)[0]
 
     @cached_property
     def log_support_mass(self) -> float:
-        """log of the probability that a draw from the unrestricted product has at most max_size features"""
+        """log of the probability that a draw from the unrestricted product has at most max_size
+        features"""
         law = self._law
         return min(0.0, law.log_normalizer - float(np.logaddexp(0.0, law.log_odds[law.free]).sum()))
 
@@ -79,13 +95,15 @@ class MeanField:
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """(n, p) draws: as `sample_from`, with uniforms of a few rows at a time"""
-        p, chances = len(self.logits), expit(self.logits)
+        p = len(self.logits)
+        chances = expit(self.logits)
         step = max(1, _UNIFORMS_AT_A_TIME // max(p, 1))
         parts = [rng.random((min(step, n - start), p)) < chances for start in range(0, n, step)]
         return self._inside(np.concatenate(parts), rng)
 
     def sample_from(self, uniforms: Floats, rng: np.random.Generator) -> Mask:
-        """(n, p) draws from the product, by uniforms (n, p); those that are too large again, from the restricted law"""
+        """(n, p) draws from the product, by uniforms (n, p); those that are too large again, from
+        the restricted law"""
         return self._inside(uniforms < expit(self.logits), rng)
 
     def _inside(self, draws: Mask, rng: np.random.Generator) -> Mask:
@@ -107,20 +125,27 @@ class MeanField:
 
 
 def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
-    """All choices of at most `room` positions in descending `values`, from the largest sum down. Changes that do not
-    raise the sum reach all: one position more or less while they are the first ones, and one position moved to the
-    next."""
+    """All choices of at most `room` positions in descending `values`, from the largest sum down.
+    Changes that do not raise the sum reach all: one position more or less while they are the first
+    ones, and one position moved to the next."""
     first = min(int((values > 0.0).sum()), room)
     waiting = [(-float(values[:first].sum()), tuple(range(first)))]
     seen = {waiting[0][1]}
     while waiting:
         cost, chosen = heapq.heappop(waiting)
         yield chosen
-        size, changes = len(chosen), []
+        size = len(chosen)
+        changes = []
         if chosen == tuple(range(size)):
             changes += [(cost + values[size - 1], chosen[:-1])] if 0 < size <= first else []
-            changes += [(cost - values[size], (*chosen, size))] if first <= size < min(room, len(values)) else []
-        for i, (position, following) in enumerate(zip(chosen, (*chosen[1:], len(values)), strict=False)):
+            changes += (
+                [(cost - values[size], (*chosen, size))]
+                if first <= size < min(room, len(values))
+                else []
+            )
+        for i, (position, following) in enumerate(
+            zip(chosen, (*chosen[1:], len(values)), strict=False)
+        ):
             if position + 1 < following:
                 moved = (*chosen[:i], position + 1, *chosen[i + 1 :])
                 changes.append((cost + values[position] - values[position + 1], moved))
@@ -139,24 +164,33 @@ class Mixture:
 
     def log_prob(self, masks: Mask) -> Floats:
         """(S,)"""
-        terms = np.array([q.log_prob(masks) for q in self.components]) + np.log(self.weights)[:, None]
+        terms = (
+            np.array([q.log_prob(masks) for q in self.components]) + np.log(self.weights)[:, None]
+        )
         return logsumexp(terms, axis=0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """(n, p)"""
         counts = rng.multinomial(n, self.weights)
-        draws = [q.sample(int(count), rng) for q, count in zip(self.components, counts, strict=True) if count]
+        draws = [
+            q.sample(int(count), rng)
+            for q, count in zip(self.components, counts, strict=True)
+            if count
+        ]
         return rng.permutation(np.concatenate(draws))
 
 
-Scorer = Floats | CompiledScorer | ScoredSubsets  # a table of all draws, or what computes and remembers their log Λ
+Scorer = (
+    Floats | CompiledScorer | ScoredSubsets
+)  # a table of all draws, or what computes and remembers their log Λ
 
 
 @dataclass(frozen=True)
 class Cyclical:
     """Up from `base` to `maximum` in `steps_up` iterations and down again in as many (Smith 2017).
 
-    halve : "triangular2": every cycle rises half as high above `base` as the one before; False is "triangular".
+    halve : "triangular2": every cycle rises half as high above `base` as the one before; False is
+        "triangular".
     """
 
     base: float = 1.0
@@ -173,7 +207,8 @@ class Cyclical:
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The draws of a target over its f free features; up to 16, tables hold all 2**f, beyond they are empty."""
+    """The draws of a target over its f free features; up to 16, tables hold all 2**f, beyond they
+    are empty."""
 
     target: Target
     _memories: dict[bool, ScoredSubsets] = field(default_factory=dict, init=False)
@@ -184,7 +219,8 @@ class FreeSpace:
 
     @cached_property
     def table(self) -> Floats:
-        """log Λ of all draws; NaN where undecidable. Nothing is said of draws that are too large."""
+        """log Λ of all draws; NaN where undecidable. Nothing is said of draws that are too
+        large."""
         prior = self.target.prior
         if len(prior.free) > _LOOK_UP:
             return np.empty(0)
@@ -194,7 +230,9 @@ class FreeSpace:
 
     @cached_property
     def table_draws(self) -> Mask:
-        return (np.arange(len(self.table))[:, None] >> np.arange(len(self.target.prior.free)) & 1).astype(bool)
+        return (
+            np.arange(len(self.table))[:, None] >> np.arange(len(self.target.prior.free)) & 1
+        ).astype(bool)
 
     @cached_property
     def table_log_joint(self) -> Floats:
@@ -218,21 +256,31 @@ class FreeSpace:
         return np.isnan(self.table) & (self.table_draws.sum(axis=1) <= self.max_size)
 
     def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
-        """(m, p) subsets that no single flip improves, best first, within `relevant` nats of the best."""
-        codes, value = np.arange(len(self.table)), self.table_log_joint
+        """(m, p) subsets that no single flip improves, best first, within `relevant` nats of the
+        best."""
+        codes = np.arange(len(self.table))
+        value = self.table_log_joint
         flipped = [value[codes ^ (1 << j)] for j in range(self.table_draws.shape[1])]
         best_neighbour = np.max(flipped, axis=0, initial=-np.inf)
-        peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
-        return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
+        peaks = np.flatnonzero(
+            (value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf)
+        )
+        return self.target.masks(
+            self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]]
+        )
 
     def scorer(self, memory: int, searching: bool) -> Scorer:
-        """Remembers so many draws, in a memory of its own if compiled; collinear ones have a value when searching."""
+        """Remembers so many draws, in a memory of its own if compiled; collinear ones have a value
+        when searching."""
         model = self.target.model
         if self.table.size:
             return self._search_table if searching else self.table
         if self._scoring is not None:
-            return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
-        score, f = model.search_ratio_many if searching else model.log_ratio_many, len(self.target.prior.free)
+            return self._compiled(
+                self._scoring, memory, model.search_penalty if searching else np.nan
+            )
+        score = model.search_ratio_many if searching else model.log_ratio_many
+        f = len(self.target.prior.free)
         new = ScoredSubsets(lambda draws: score(self.target.masks(draws)), f, memory)
         return self._memories.setdefault(searching, new)
 
@@ -242,7 +290,8 @@ class FreeSpace:
 
     @cached_property
     def _scoring(self) -> Scoring | None:
-        """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
+        """As the model has it. Large subsets of many columns get a copy of the second moments, one
+        for all starts."""
         model = self.target.model
         scoring = model.scoring()
         if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
@@ -251,21 +300,32 @@ class FreeSpace:
         if not _OUTGROWS_CACHES <= moments.scatter.nbytes <= _MOST_COPIED:
             return scoring
         side_by_side = np.ascontiguousarray(moments.scatter[:-1].transpose(1, 2, 0))
-        return scoring._replace(scatter=PairedMoments(side_by_side, np.sqrt(moments.counts)[:, None] * moments.gaps))
+        return scoring._replace(
+            scatter=PairedMoments(side_by_side, np.sqrt(moments.counts)[:, None] * moments.gaps)
+        )
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
-        free, forced = self.target.prior.free, self.target.prior.forced
-        features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
-        size, room = 1 << (max(memory, 2) - 1).bit_length(), len(forced) + self.max_size
+        free = self.target.prior.free
+        forced = self.target.prior.forced
+        features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(
+            np.int64
+        )
+        size = 1 << (max(memory, 2) - 1).bit_length()
+        room = len(forced) + self.max_size
         members = np.zeros(room, np.int64)
         members[: len(forced)] = features[forced]
-        words = np.random.default_rng(0).integers(0, 1 << 63, (len(free), 2), dtype=np.uint64, endpoint=True)
+        words = np.random.default_rng(0).integers(
+            0, 1 << 63, (len(free), 2), dtype=np.uint64, endpoint=True
+        )
         remembered = words, np.zeros((size, 2), np.uint64), np.empty(size)
         work = subset_work(len(scoring.weights), room)
-        return CompiledScorer(scoring, penalty, features[free], *remembered, members, len(forced), work)
+        return CompiledScorer(
+            scoring, penalty, features[free], *remembered, members, len(forced), work
+        )
 
     def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
-        """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others outside the support"""
+        """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others
+        outside the support"""
         values = np.full(len(draws), np.nan)
         if isinstance(scorer, ScoredSubsets):
             inside = sizes(draws) <= self.max_size
@@ -276,7 +336,8 @@ class FreeSpace:
 
 
 class Iterate(NamedTuple):
-    """One that may be the best: promise, its ELBO by a noisy estimate less two standard errors; logits (f,)."""
+    """One that may be the best: promise, its ELBO by a noisy estimate less two standard errors;
+    logits (f,)."""
 
     promise: float
     iteration: int
@@ -284,7 +345,8 @@ class Iterate(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """What one start came to before it is measured: its leading iterates and the last one, and its traces (T,)."""
+    """What one start came to before it is measured: its leading iterates and the last one, and its
+    traces (T,)."""
 
     leaders: list[Iterate]
     elbo: Floats
@@ -293,17 +355,29 @@ class Climb(NamedTuple):
 
 
 def climb(
-    space: FreeSpace, logits: Floats, rng: np.random.Generator, settings: Variational, report: Report = lambda *_: None
+    space: FreeSpace,
+    logits: Floats,
+    rng: np.random.Generator,
+    settings: Variational,
+    report: Report = lambda *_: None,
 ) -> Climb:
     """Ascend from `logits` (f,)."""
-    prior, iterations, f = space.target.prior.over_free, settings.iterations, len(logits)
-    scorer, n_rows = space.scorer(settings.memory, searching=True), float(space.target.model.n_rows)
-    objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, settings.infeasible_value)
+    prior = space.target.prior.over_free
+    iterations = settings.iterations
+    f = len(logits)
+    scorer = space.scorer(settings.memory, searching=True)
+    n_rows = float(space.target.model.n_rows)
+    objective = Objective(
+        prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, settings.infeasible_value
+    )
     rates = settings.schedule.rates(iterations)
     elbo, error, feasible = np.empty((3, iterations))
     leaders: list[Iterate] = []
-    logits, lowest = logits.copy(), np.zeros(1)
-    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * settings.pairs, f), dtype=bool)
+    logits = logits.copy()
+    lowest = np.zeros(1)
+    inclusion = np.empty(f)
+    gradient = np.empty(f)
+    draws = np.empty((2 * settings.pairs, f), dtype=bool)
     done = 0
     while done < iterations:
         steps = min(STRETCH, iterations - done)
@@ -312,12 +386,22 @@ def climb(
         uniforms = rng.random((steps, settings.pairs, f))
         analytic = rng.random(steps) < settings.kl_analytic_probability
         if isinstance(scorer, ScoredSubsets):
-            # As the kernel `ascend`: the same draws and steps, with one question about the draws of an iteration.
+            # As the kernel `ascend`: the same draws and steps, with one question about the draws of
+            # an iteration.
             for t in range(steps):
                 trace.logits[t] = logits
                 draw_pairs(logits, uniforms[t], inclusion, draws)
-                moves = draws, space.log_ratios(draws, scorer), rates[done + t], analytic[t], objective, lowest
-                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(logits, inclusion, *moves, gradient)
+                moves = (
+                    draws,
+                    space.log_ratios(draws, scorer),
+                    rates[done + t],
+                    analytic[t],
+                    objective,
+                    lowest,
+                )
+                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
+                    logits, inclusion, *moves, gradient
+                )
         else:
             ascend(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)
         q = expit(trace.logits)
@@ -334,8 +418,9 @@ def climb(
 
 
 class Ascent(NamedTuple):
-    """What one start led to. logits (f,), iteration: of the chosen iterate; elbo, elbo_error: measured afresh, in nats;
-    feasible: share of the product's draws inside the support; trace: along the way"""
+    """What one start led to. logits (f,), iteration: of the chosen iterate; elbo, elbo_error:
+    measured afresh, in nats; feasible: share of the product's draws inside the support; trace:
+    along the way"""
 
     logits: Floats
     iteration: int
@@ -345,8 +430,11 @@ class Ascent(NamedTuple):
     trace: Climb
 
 
-def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer) -> Ascent:
-    """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
+def measured(
+    space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer
+) -> Ascent:
+    """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all
+    subsets are known)."""
     exact = space.table.size > 0
     # The same random numbers for every leader, so that they differ by more than luck.
     common = np.random.default_rng(int(rng.integers(1 << 63)))
@@ -357,15 +445,22 @@ def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: 
         draws = space.table_draws if exact else q.sample_from(uniforms, copy.deepcopy(common))
         log_q = q.log_prob(draws)
         weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
-        values = space.target.prior.over_free.log_prob(draws) + space.log_ratios(draws, scorer) - log_q
+        values = (
+            space.target.prior.over_free.log_prob(draws) + space.log_ratios(draws, scorer) - log_q
+        )
         elbo, error, share = _restricted_elbo(values, weights, exact)
-        results.append(Ascent(logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass)), climbed))
+        results.append(
+            Ascent(
+                logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass)), climbed
+            )
+        )
     return max(results, key=lambda result: (result.elbo, -result.iteration))
 
 
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
-    """ELBO of q restricted to what can be scored, a bound on the log evidence, its standard error, and that share.
-    values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1."""
+    """ELBO of q restricted to what can be scored, a bound on the log evidence, its standard error,
+    and that share. values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights
+    (S,): of each draw, summing to 1."""
     inside = np.isfinite(values) & (weights > 0.0)
     share = min(float(weights[inside].sum()), 1.0)
     if share == 0.0:
@@ -374,6 +469,7 @@ def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[floa
     mean = float(normal @ values[inside])
     variance = float(normal @ (values[inside] - mean) ** 2)
     # The log of the share varies too, by 1/n_inside − 1/n.
-    n, n_inside = len(values), int(inside.sum())
+    n = len(values)
+    n_inside = int(inside.sum())
     error = 0.0 if exact else float(np.sqrt((variance + (1.0 - n_inside / n)) / n_inside))
     return mean + float(np.log(share)), error, share

@@ -1,5 +1,5 @@
-"""Searches for modes of p(z)Λ(z): annealed ones of several kinds, steepest ascent from columns that help only together
-(synergies), and swaps of members for look-alikes around what they found."""
+"""Searches for modes of p(z)Λ(z): annealed ones of several kinds, steepest ascent from columns that
+help only together (synergies), and swaps of members for look-alikes around what they found."""
 
 from __future__ import annotations
 
@@ -24,28 +24,52 @@ from ..kernels.row_residuals import without_values
 from ..kernels.search import FORWARD, MATCHING, add_synergies, cliques, scan_cliques
 from .base import EXAMPLES, RunOptions, Target
 from .mean_field import MeanField
-from .replicas import AnySampler, CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of
+from .replicas import (
+    AnySampler,
+    CompiledReplica,
+    CompiledSampler,
+    GenericSampler,
+    Proposals,
+    block_rules,
+    sampler_of,
+)
 
 _LEAST_GAIN = 1e-6
 _MOST_STEPS = 200  # of steepest ascent, which ends well before
-_MOST_SYNERGIES, _PARTNERS = 6, 5  # each a column and at most so many partners
+# each a column and at most so many partners
+_MOST_SYNERGIES = 6
+_PARTNERS = 5
 _KIN = 0.6  # squared correlation from which on a partner counts as nearly a copy
 _FOLLOWING = 6  # columns that follow a synergy in a regression of the outcome
-# Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of their number.
+# Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of
+# their number.
 _CHANCE = 4.0
 _SWEEPS = 20  # at each temperature: more searches find more than longer ones
 _THRIFT = 3.0  # nats that one kind of search pays for each member while it is hot
-_PATH = 30  # columns of a regression: few enough to be searched thoroughly, a few times those that matter
-_MOST_MODES, _RELEVANT_NATS = 8, 15.0
-# Searching ends when enough of the searches have come this near to the best subset, in nats, or when this many times
-# the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
-_NEAR, PATIENCE, _FEW = 3.0, 4, 3
+# columns of a regression: few enough to be searched thoroughly, a few times those that matter
+_PATH = 30
+_MOST_MODES = 8
+_RELEVANT_NATS = 15.0
+# Searching ends when enough of the searches have come this near to the best subset, in nats, or
+# when this many times the asked-for number of searches has been spent. With fewer than _FEW of them
+# the best subset is in doubt.
+_NEAR = 3.0
+PATIENCE = 4
+_FEW = 3
 SAME = 1e-6  # between log p(z)Λ(z) of two subsets, up to rounding
-_REPLICAS, _SEARCHES = 4, 4  # where nothing is sampled
-_HOTTEST_ROWS, _TEMPERATURES = 30.0, 10  # log Λ of this many rows is where chains move freely
+# where nothing is sampled
+_REPLICAS = 4
+_SEARCHES = 4
+# log Λ of this many rows is where chains move freely
+_HOTTEST_ROWS = 30.0
+_TEMPERATURES = 10
 MISSED_SHARE = 1 / 50  # a subset is missed by a law that gives it less of its probability
-_STEEPEST, _WITHIN_NATS, _MOST_PEAKS = 10.0, 8.0, 24
-_ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10
+_STEEPEST = 10.0
+_WITHIN_NATS = 8.0
+_MOST_PEAKS = 24
+_ROUNDS = 3
+_REPLACEMENTS = 4
+_MOST_WORK = 1e10
 
 _SEARCHING = "searches for the most probable subsets"  # as a limit on the time lists it
 
@@ -59,7 +83,8 @@ _NONE = np.empty(0, np.int64)
 
 
 def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
-    """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none helps."""
+    """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none
+    helps."""
     prior = sampler.prior
     for _ in range(_MOST_STEPS):
         change = flip_changes(sampler.scoring, state, included)
@@ -76,23 +101,29 @@ def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
 
 
 def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask) -> Floats:
-    """(d,) by how much each flip of a subset (d,) changes the log prior; -inf where that is not open."""
-    size, weight = int(included.sum()), np.append(by_size, -np.inf)
-    removed, added = weight[size - 1] - weight[size] - log_odds, weight[size + 1] - weight[size] + log_odds
+    """(d,) by how much each flip of a subset (d,) changes the log prior; -inf where that is not
+    open."""
+    size = int(included.sum())
+    weight = np.append(by_size, -np.inf)
+    removed = weight[size - 1] - weight[size] - log_odds
+    added = weight[size + 1] - weight[size] + log_odds
     return np.where(free, np.where(included, removed, added), -np.inf)
 
 
 def _best_exchange(
     sampler: CompiledSampler, state: ActiveSet, included: Mask, change: Floats
 ) -> tuple[int, int, float]:
-    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much; change (d,):
-    of the flips of `included` (d,). Overwrites `state`."""
-    prior, best = sampler.prior, (-1, -1, 0.0)
+    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how
+    much; change (d,): of the flips of `included` (d,). Overwrites `state`."""
+    prior = sampler.prior
+    best = (-1, -1, 0.0)
     for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)).tolist():
         rest = included.copy()
         rest[leaving] = False
         without = flip_changes(sampler.scoring, state, rest)
-        gains = np.where(prior.free & ~included & ~np.isnan(without), without + prior.log_odds, -np.inf)
+        gains = np.where(
+            prior.free & ~included & ~np.isnan(without), without + prior.log_odds, -np.inf
+        )
         entering = int(np.argmax(gains))
         gain = float(change[leaving] + gains[entering] - prior.log_odds[leaving])
         best = max(best, (leaving, entering, gain), key=itemgetter(2))
@@ -100,36 +131,55 @@ def _best_exchange(
 
 
 def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
-    """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
+    """Groups whose second moments are added up: first and one past the last, within environments
+    and over the pool."""
     n_environments = len(sampler.scoring.weights) - 1
     return (0, n_environments), (n_environments, n_environments + 1)
 
 
 def regression_path(
-    sampler: CompiledSampler, groups: Groups, damping: float, length: int, given: Integers = _NONE, apart: Any = False
+    sampler: CompiledSampler,
+    groups: Groups,
+    damping: float,
+    length: int,
+    given: Integers = _NONE,
+    apart: Any = False,
 ) -> Mask:
-    """(d,) at most `length` columns: the given ones and what a regression adds, except those `apart` (d,)"""
-    free, starts = sampler.free & ~np.asarray(apart), np.array([sampler.scoring.outcome])
-    path, size = np.empty((1, 1 + min(length, sampler.n_free)), np.int64), np.empty(1, np.int64)
+    """(d,) at most `length` columns: the given ones and what a regression adds, except those
+    `apart` (d,)"""
+    free = sampler.free & ~np.asarray(apart)
+    starts = np.array([sampler.scoring.outcome])
+    path = np.empty((1, 1 + min(length, sampler.n_free)), np.int64)
+    size = np.empty(1, np.int64)
     path[0, 1 : 1 + len(given)] = given[: path.size - 1]
     cliques(sampler.scoring, *groups, free, 1.0, damping, starts, path, len(given), size)
     return np.isin(np.arange(sampler.n_columns), np.concatenate([given, path[0, 1 : size[0]]]))
 
 
 class Synergies:
-    """Columns in `starts`, each with the partners that a regression of it picks, by second moments within environments
-    and over the pool, with and without those that are nearly copies; and how much more they explain together. members
-    (s, k), of which the first sizes (s,) count; gains (s,): synergy times the number of rows, of the first `joint` (s,)
-    members; determining (s,): whether they leave next to nothing of the outcome."""
+    """Columns in `starts`, each with the partners that a regression of it picks, by second moments
+    within environments and over the pool, with and without those that are nearly copies; and how
+    much more they explain together. members (s, k), of which the first sizes (s,) count; gains
+    (s,): synergy times the number of rows, of the first `joint` (s,) members; determining (s,):
+    whether they leave next to nothing of the outcome."""
 
     def __init__(self, sampler: CompiledSampler, starts: Integers) -> None:
-        self.sampler, n, width = sampler, len(starts), 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))
+        self.sampler, n, width = (
+            sampler,
+            len(starts),
+            1 + min(_PARTNERS, max(sampler.n_free - 1, 0)),
+        )
 
         def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
             groups, closest = how
-            members, sizes, joint = np.zeros((n, width), np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-            cliques(sampler.scoring, *groups, sampler.free, closest, FORWARD, starts, members, 0, sizes)
-            gains, determining = np.zeros(n), np.zeros(n, bool)
+            members = np.zeros((n, width), np.int64)
+            sizes = np.zeros(n, np.int64)
+            joint = np.zeros(n, np.int64)
+            cliques(
+                sampler.scoring, *groups, sampler.free, closest, FORWARD, starts, members, 0, sizes
+            )
+            gains = np.zeros(n)
+            determining = np.zeros(n, bool)
             add_synergies(sampler.scoring, *groups, members, sizes, gains, joint, determining)
             return members, sizes, sampler.n_rows * gains, joint, determining
 
@@ -140,10 +190,14 @@ class Synergies:
         self.members, self.sizes, self.gains, self.joint, self.determining = joined
 
     def leading(self) -> list[Integers]:
-        """The columns that explain the outcome together and not one by one, beyond chance, the strongest first."""
+        """The columns that explain the outcome together and not one by one, beyond chance, the
+        strongest first."""
         found: dict[frozenset[int], Integers] = {}
         for s in np.argsort(-self.gains, kind="stable"):
-            if self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns) or len(found) == _MOST_SYNERGIES:
+            if (
+                self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns)
+                or len(found) == _MOST_SYNERGIES
+            ):
                 break
             columns = self.members[s, : self.joint[s]]
             found.setdefault(frozenset(columns.tolist()), columns)
@@ -158,26 +212,31 @@ class Synergies:
         return np.array(apart, dtype=np.int64)
 
     def with_regressions(self) -> Mask:
-        """(d,) the columns of the leading synergies, and those that a regression of the outcome adds to each"""
+        """(d,) the columns of the leading synergies, and those that a regression of the outcome
+        adds to each"""
         chosen = np.zeros(self.sampler.n_columns, bool)
         for columns, groups in product(self.leading(), groupings(self.sampler)):
-            chosen |= regression_path(self.sampler, groups, FORWARD, len(columns) + _FOLLOWING, columns)
+            chosen |= regression_path(
+                self.sampler, groups, FORWARD, len(columns) + _FOLLOWING, columns
+            )
         return chosen
 
     def climbed(self) -> list[Mode]:
         """Where steepest ascent leads from each leading synergy and from all of them together"""
-        starts, forced = [], self.sampler.start
+        starts = []
+        forced = self.sampler.start
         for columns in (*self.leading(), self.disjoint()) if self.leading() else ():
             starts.append(forced.copy())
             starts[-1][columns[: self.sampler.capacity - int(forced.sum())]] = True
         return _climbed(self.sampler, starts)
 
     def best_step(self, included: Mask) -> Mode:
-        """The best subset to which steepest ascent leads after one clique changed as a whole, from `included` (d,) or
-        from the forced columns alone."""
+        """The best subset to which steepest ascent leads after one clique changed as a whole, from
+        `included` (d,) or from the forced columns alone."""
         if not len(self.sizes):
             return included, -np.inf
-        # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning takes too long.
+        # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning
+        # takes too long.
         scoring = self.sampler.scoring._replace(rows=without_values(self.sampler.scoring.rows))
 
         def scanned(base: Mask) -> Mask:
@@ -189,14 +248,17 @@ class Synergies:
         return max(_climbed(self.sampler, list(starts)), key=_value)
 
     def undecidable(self) -> Mask:
-        """(m, p) subsets of features that pick each other and that cannot be decided; with rows, these are features
-        that together determine the outcome."""
+        """(m, p) subsets of features that pick each other and that cannot be decided; with rows,
+        these are features that together determine the outcome."""
         sampler = self.sampler
         every = np.arange(len(self.sizes))
         wanted = every[self.determining] if sampler.scoring.rows.values.size else every
-        cliques = [own[: self.sizes[s]] for s, own in zip(wanted, self.members[wanted], strict=True)]
+        cliques = [
+            own[: self.sizes[s]] for s, own in zip(wanted, self.members[wanted], strict=True)
+        ]
         blocks = [np.sort(own[sampler.free[own]][: sampler.capacity]) for own in cliques]
-        starts, values = np.cumsum([0, *map(len, blocks)]), np.empty(len(blocks))
+        starts = np.cumsum([0, *map(len, blocks)])
+        values = np.empty(len(blocks))
         score_subsets(sampler.scoring, np.nan, starts, np.concatenate([_NONE, *blocks]), values)
         found = wanted[np.isnan(values)][:EXAMPLES]
         masks = np.zeros((len(found), sampler.n_columns), bool)
@@ -214,8 +276,9 @@ def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
 
 @dataclass
 class Searched:
-    """interest (d,): how often a column was worth including, at any temperature; ends: the best subset of each search;
-    stepped: better ones to which synergies led; states: what each left at every temperature (t, d), and log Λ (t,)"""
+    """interest (d,): how often a column was worth including, at any temperature; ends: the best
+    subset of each search; stepped: better ones to which synergies led; states: what each left at
+    every temperature (t, d), and log Λ (t,)"""
 
     interest: Floats
     ends: list[Mode] = field(default_factory=list)
@@ -247,7 +310,9 @@ class Searched:
 
     def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
         """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
-        coldest, log_ratios = (np.array([values[-1] for values in part]) for part in zip(*self.states, strict=True))
+        coldest, log_ratios = (
+            np.array([values[-1] for values in part]) for part in zip(*self.states, strict=True)
+        )
         left = zip(coldest, sampler.log_posterior(coldest, log_ratios).tolist(), strict=True)
         return leading_modes([*self.ends, *self.stepped, *left, *sampler.bests()])
 
@@ -258,15 +323,19 @@ def first_betas(n_rows: int) -> Floats:
 
 
 def find_modes(target: Target, options: RunOptions) -> Mask:
-    """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
-    with ProgressBar("searching subsets", PATIENCE * _SEARCHES * _REPLICAS, options.progress) as bar:
+    """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best
+    first."""
+    with ProgressBar(
+        "searching subsets", PATIENCE * _SEARCHES * _REPLICAS, options.progress
+    ) as bar:
         sampler = sampler_of(target, _REPLICAS, options, bar.advance)
         searched = search_modes(sampler, first_betas(sampler.n_rows), sampler.block_size, _SEARCHES)
     return sampler.masks(leading_modes(searched.ends + searched.stepped)[0])
 
 
 def search_modes(sampler: AnySampler, betas: Floats, block_size: int, searches: int) -> Searched:
-    """Annealed searches from the hottest to the coldest temperature, at least so many by each replica."""
+    """Annealed searches from the hottest to the coldest temperature, at least so many by each
+    replica."""
     if isinstance(sampler, GenericSampler):
         result = _generic_searches(sampler, betas, block_size, searches)
     else:
@@ -275,9 +344,12 @@ def search_modes(sampler: AnySampler, betas: Floats, block_size: int, searches: 
     return result
 
 
-def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, searches: int) -> Searched:
+def _generic_searches(
+    sampler: GenericSampler, betas: Floats, block_size: int, searches: int
+) -> Searched:
     """Every replica anneals `searches` chains at a time, half of them thriftily."""
-    result, c = Searched(np.zeros(sampler.n_columns)), searches * len(sampler.replicas)
+    result = Searched(np.zeros(sampler.n_columns))
+    c = searches * len(sampler.replicas)
     for _ in range(PATIENCE):
         rules = block_rules(sampler, result.interest, block_size, result.interest)
         proposals = Proposals(betas, rules, np.zeros((0, sampler.n_columns), dtype=bool))
@@ -292,21 +364,28 @@ def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, s
     return result
 
 
-def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int, searches: int) -> Searched:
-    """Every replica goes through all kinds of search in turn, each beginning with another: among all columns with
-    blocks that follow the flips, or thriftily; among those of a regression path; among synergies and what a regression
-    adds to these when it may not use the paths, which the outcome's own effects fill. Before it ends, all synergies are
-    tried on the best subset; where that finds a better one, it goes on."""
+def _compiled_searches(
+    sampler: CompiledSampler, betas: Floats, block_size: int, searches: int
+) -> Searched:
+    """Every replica goes through all kinds of search in turn, each beginning with another: among
+    all columns with blocks that follow the flips, or thriftily; among those of a regression path;
+    among synergies and what a regression adds to these when it may not use the paths, which the
+    outcome's own effects fill. Before it ends, all synergies are tried on the best subset; where
+    that finds a better one, it goes on."""
     paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
     # On demand, second moments of all columns take too long: those on a path have to do.
     starts = np.any(paths, axis=0) & sampler.free if sampler.on_demand else sampler.free
     synergies = Synergies(sampler, np.flatnonzero(starts))
-    climbed, given = synergies.climbed(), synergies.disjoint()
-    aside = regression_path(sampler, groupings(sampler)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0))
+    climbed = synergies.climbed()
+    given = synergies.disjoint()
+    aside = regression_path(
+        sampler, groupings(sampler)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0)
+    )
     synergic = np.any([synergies.with_regressions(), aside, *(mask for mask, _ in climbed)], axis=0)
     guide = np.sum([*paths, synergic], axis=0, dtype=float)
     few, many = block_rules(sampler, guide, block_size, guide)
-    mixed, nothing = (few, many), np.zeros((0, sampler.n_columns), bool)
+    mixed = (few, many)
+    nothing = np.zeros((0, sampler.n_columns), bool)
     kinds: list[Kind] = [((few, many._replace(follows=True)), 0.0, None), (mixed, _THRIFT, None)]
     kinds += [(mixed, 0.0, columns) for columns in (*paths, synergic)]
 
@@ -317,7 +396,10 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
     result = Searched(np.zeros(sampler.n_columns), stepped=climbed, synergies=synergies)
     least = max(searches, -(-len(kinds) // len(sampler.replicas)))
     for number in range(max(PATIENCE * searches, least)):
-        turns = [(replica, kinds[(number + i) % len(kinds)]) for i, replica in enumerate(sampler.replicas)]
+        turns = [
+            (replica, kinds[(number + i) % len(kinds)])
+            for i, replica in enumerate(sampler.replicas)
+        ]
         for found, interest in ordered_map(anneal, turns, sampler.n_jobs):
             result.interest += interest
             result.ends.append((found.included, float(found.log_posterior[0])))
@@ -335,7 +417,8 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
 
 
 def leading_modes(found: list[Mode]) -> tuple[Mask, Floats]:
-    """The best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,): those within 15 nats of the best."""
+    """The best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,): those within 15
+    nats of the best."""
     distinct = {included.tobytes(): (included, value) for included, value in found}
     ranked = sorted(distinct.items(), key=lambda item: (-item[1][1], item[0]))[:_MOST_MODES]
     chosen = [mode for _, mode in ranked if mode[1] > ranked[0][1][1] - _RELEVANT_NATS]
@@ -346,8 +429,8 @@ def leading_modes(found: list[Mode]) -> tuple[Mask, Floats]:
 
 
 def log_joint_changes(target: Target, mask: Mask) -> Floats:
-    """(p,) change of log p(z)Λ(z) when each single feature is added to the subset (p,) or removed; -inf where that, or
-    the subset itself, is outside the support."""
+    """(p,) change of log p(z)Λ(z) when each single feature is added to the subset (p,) or removed;
+    -inf where that, or the subset itself, is outside the support."""
     prior = target.prior
     try:
         change = target.model.flip_neighbours(mask)
@@ -358,23 +441,29 @@ def log_joint_changes(target: Target, mask: Mask) -> Floats:
 
 
 def around(target: Target, mode: Mask) -> MeanField:
-    """The product that has the right odds for every single flip of one feature from the mode (p,)."""
+    """The product that has the right odds for every single flip of one feature from the mode
+    (p,)."""
     change = np.clip(log_joint_changes(target, mode), -_STEEPEST, _STEEPEST)
     logits = np.where(mode, -change, change)
-    logits[target.prior.forced_in], logits[target.prior.forced_out] = np.inf, -np.inf
+    logits[target.prior.forced_in] = np.inf
+    logits[target.prior.forced_out] = -np.inf
     return MeanField(logits, target.prior.max_size)
 
 
 def with_swaps(target: Target, modes: Mask) -> Mask:
-    """(m, p) modes and the subsets that a few swaps of a member for one or two other features lead to, as far as it is
-    quick: best first, within 8 nats of the best, without those that are `around` a better one"""
+    """(m, p) modes and the subsets that a few swaps of a member for one or two other features lead
+    to, as far as it is quick: best first, within 8 nats of the best, without those that are
+    `around` a better one"""
     size = float(modes.sum(axis=1).max()) + 1.0
     # Multiplications for the swaps of the largest mode: one factorisation for each replacement.
     work = size * (1 + 2 * _REPLACEMENTS) * target.model.flip_steps(size)
     most = int(_MOST_WORK / work)
-    leading, swapped = modes, np.zeros_like(modes[:0])
+    leading = modes
+    swapped = np.zeros_like(modes[:0])
     for _ in range(_ROUNDS):
-        fresh = leading[~(leading[:, None] == swapped).all(axis=2).any(axis=1)][: most - len(swapped)]
+        fresh = leading[~(leading[:, None] == swapped).all(axis=2).any(axis=1)][
+            : most - len(swapped)
+        ]
         if not len(fresh):
             break
         swapped = np.concatenate([swapped, fresh])
@@ -384,7 +473,8 @@ def with_swaps(target: Target, modes: Mask) -> Mask:
 
 
 def _best_swaps(target: Target, mode: Mask) -> Iterator[Mask]:
-    """For each member of the mode (p,) the best few subsets that have another feature in its place, or two."""
+    """For each member of the mode (p,) the best few subsets that have another feature in its place,
+    or two."""
     for member in np.flatnonzero(mode & ~target.prior.forced_in).tolist():
         without = mode.copy()
         without[member] = False
@@ -407,7 +497,8 @@ def _apart(target: Target, masks: Mask) -> Mask:
     value = target.log_joint(masks)
     order = np.argsort(-value, kind="stable")
     order = order[value[order] >= value.max() - _WITHIN_NATS]
-    masks, value = masks[order], value[order]
+    masks = masks[order]
+    value = value[order]
     kept = np.zeros(len(masks), dtype=bool)
     reached = np.full(len(masks), -np.inf)
     for s in range(len(masks)):

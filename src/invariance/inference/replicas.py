@@ -1,4 +1,5 @@
-"""Replicas of a tempered sampler, each a ladder of chains: compiled, or those of any model, scored through a memory."""
+"""Replicas of a tempered sampler, each a ladder of chains: compiled, or those of any model, scored
+through a memory."""
 
 from __future__ import annotations
 
@@ -25,19 +26,27 @@ _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 _SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False, rounds=6)
 _MOST_FACTOR_BYTES = 4e9
 _BLOCK_WEIGHT = 10.0  # of a conditional over a whole block, against one over the feature alone
-_BY_ROWS = 3  # last temperatures at which a search scores from the rows what second moments cannot decide
-_FARTHEST = -1e6  # half the gain of an impossible flip: finite, so that there is one to choose where none is possible
-# Without a compiled scorer: features for each exchange of a sweep; up to so many features every sweep flips all; of
-# more, the most interesting ones and one in so many of the others.
-_GENERIC_BLOCK, _FEATURES_PER_EXCHANGE, ALL_FLIPPED, _OTHERS_FLIPPED = 4, 4, 64, 8
-_SWEEPS, _GUIDED_FLIPS = 10, 20  # of a generic search at each temperature; flips where the model guesses good ones
+_BY_ROWS = (
+    3  # last temperatures at which a search scores from the rows what second moments cannot decide
+)
+# half the gain of an impossible flip: finite, so that there is one to choose where none is possible
+_FARTHEST = -1e6
+# Without a compiled scorer: features for each exchange of a sweep; up to so many features every
+# sweep flips all; of more, the most interesting ones and one in so many of the others.
+_GENERIC_BLOCK = 4
+_FEATURES_PER_EXCHANGE = 4
+ALL_FLIPPED = 64
+_OTHERS_FLIPPED = 8
+# of a generic search at each temperature; flips where the model guesses good ones
+_SWEEPS = 10
+_GUIDED_FLIPS = 20
 
 Law = tuple[Scoring, SubsetPrior, Best]  # what is sampled, and where the best subset is noted
 
 
 class Proposals(NamedTuple):
-    """What the moves draw from. betas (t,): inverse temperatures, ascending to 1; rules: two recipes for blocks;
-    differences (n, d): between pairs of known modes"""
+    """What the moves draw from. betas (t,): inverse temperatures, ascending to 1; rules: two
+    recipes for blocks; differences (n, d): between pairs of known modes"""
 
     betas: Floats
     rules: tuple[BlockRule, BlockRule]
@@ -45,9 +54,9 @@ class Proposals(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Sweeps of one replica. draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t): log Λ of all chains,
-    the coldest last; inclusion (d,): Rao-Blackwellised mean; interest (d,): the same averaged over all temperatures;
-    rejected (t-1,): mean probability of refusing a swap"""
+    """Sweeps of one replica. draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t):
+    log Λ of all chains, the coldest last; inclusion (d,): Rao-Blackwellised mean; interest (d,):
+    the same averaged over all temperatures; rejected (t-1,): mean probability of refusing a swap"""
 
     draws: NDArray[np.uint8]
     trace: Floats
@@ -57,7 +66,8 @@ class Round(NamedTuple):
 
 
 class Replica:
-    """A ladder of chains. included (t, d), log_ratios (t,): the present subset of each; best: met so far."""
+    """A ladder of chains. included (t, d), log_ratios (t,): the present subset of each; best: met
+    so far."""
 
     def __init__(self, sampler: Sampler, rng: np.random.Generator) -> None:
         self.rng, self.best = rng, nothing_yet(sampler.start)
@@ -73,27 +83,38 @@ def nothing_yet(start: Mask) -> Best:
 
 def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
     if log_posterior > record.log_posterior[0]:
-        record.included[:], record.log_posterior[0] = included, log_posterior
+        record.included[:] = included
+        record.log_posterior[0] = log_posterior
 
 
 class Sampler(ABC):
-    """Replicas that move over a target. A subset is a row of d flags, one for each column of a compiled scorer, or one
-    for each free feature where scores come from a memory. start (d,): the subset of forced features, start_log_ratio:
-    its log Λ; columns (f,), free (d,): of the free features; largest_block: columns of a block at most; report(steps,
-    text): shows the progress"""
+    """Replicas that move over a target. A subset is a row of d flags, one for each column of a
+    compiled scorer, or one for each free feature where scores come from a memory. start (d,): the
+    subset of forced features, start_log_ratio: its log Λ; columns (f,), free (d,): of the free
+    features; largest_block: columns of a block at most; report(steps, text): shows the progress"""
 
     largest_block: int
     replicas: Sequence[Replica]
 
     def __init__(
-        self, target: Target, start: Mask, log_ratio: float, columns: Integers, options: RunOptions, report: Report
+        self,
+        target: Target,
+        start: Mask,
+        log_ratio: float,
+        columns: Integers,
+        options: RunOptions,
+        report: Report,
     ) -> None:
         if not log_ratio > -np.inf:
             raise target.nothing_scored()
-        self.target, self.start, self.start_log_ratio, self.columns = target, start, log_ratio, columns
+        self.target = target
+        self.start = start
+        self.start_log_ratio = log_ratio
+        self.columns = columns
         self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, len(columns)
         self.free = np.isin(np.arange(start.size), columns)
-        self.n_jobs, self.report = options.n_jobs, report
+        self.n_jobs = options.n_jobs
+        self.report = report
 
     @property
     def block_size(self) -> int:
@@ -125,7 +146,10 @@ class Sampler(ABC):
 
     def bests(self) -> list[tuple[Mask, float]]:
         """The best subset (d,) that each replica has met, and its log p(z)Λ(z)."""
-        return [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
+        return [
+            (replica.best.included.copy(), float(replica.best.log_posterior[0]))
+            for replica in self.replicas
+        ]
 
 
 def with_own_cache(scoring: Scoring) -> Scoring:
@@ -133,7 +157,9 @@ def with_own_cache(scoring: Scoring) -> Scoring:
     gram = scoring.scatter
     if not isinstance(gram, GramRows):
         return scoring
-    return scoring._replace(scatter=gram_rows(gram.centred, gram.bounds, gram.gaps, len(gram.cache)))
+    return scoring._replace(
+        scatter=gram_rows(gram.centred, gram.bounds, gram.gaps, len(gram.cache))
+    )
 
 
 class CompiledReplica(Replica):
@@ -147,65 +173,99 @@ class CompiledReplica(Replica):
 
 def _log_ratio_of(scoring: Scoring, included: Mask) -> float:
     """Of one subset of columns (d,)"""
-    members, value = np.flatnonzero(included), np.empty(1)
+    members = np.flatnonzero(included)
+    value = np.empty(1)
     score_subsets(scoring, np.nan, np.array([0, len(members)]), members, value)
     return float(value[0])
 
 
 class CompiledSampler(Sampler):
-    """Over d columns (features and outcome), as the kernels want it; replicas are spread over threads. features (p,):
-    columns of the features; capacity: largest subset; on_demand: whether second moments are computed when asked for:
-    they have one cache, which threads cannot share"""
+    """Over d columns (features and outcome), as the kernels want it; replicas are spread over
+    threads. features (p,): columns of the features; capacity: largest subset; on_demand: whether
+    second moments are computed when asked for: they have one cache, which threads cannot share"""
 
     replicas: list[CompiledReplica]
 
     def __init__(
-        self, target: Target, scoring: Scoring, n_replicas: int, options: RunOptions, report: Report = lambda *_: None
+        self,
+        target: Target,
+        scoring: Scoring,
+        n_replicas: int,
+        options: RunOptions,
+        report: Report = lambda *_: None,
     ) -> None:
-        prior, d = target.prior, scoring.inverse_scale.shape[1]
+        prior = target.prior
+        d = scoring.inverse_scale.shape[1]
         self.scoring = scoring
         self.on_demand = isinstance(scoring.scatter, GramRows)
         self.features = np.delete(np.arange(d), scoring.outcome)
         self.largest_block = 12 if len(scoring.weights) <= 21 else 10
-        log_odds, start = np.zeros(d), np.zeros(d, bool)
-        log_odds[self.features], start[self.features] = prior.log_odds, prior.forced_in
-        super().__init__(target, start, _log_ratio_of(scoring, start), self.features[prior.free], options, report)
-        self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), self.free, -prior.log_normalizer)
+        log_odds = np.zeros(d)
+        start = np.zeros(d, bool)
+        log_odds[self.features] = prior.log_odds
+        start[self.features] = prior.forced_in
+        super().__init__(
+            target, start, _log_ratio_of(scoring, start), self.features[prior.free], options, report
+        )
+        self.prior = SubsetPrior(
+            log_odds, np.array(prior.log_size_weight), self.free, -prior.log_normalizer
+        )
         self.capacity = max(1, min(prior.max_size, self.n_free + int(start.sum())))
         size = 8.0 * self.capacity * d * len(scoring.weights)
         if size > _MOST_FACTOR_BYTES:
             needed = f"{size / 1e9:.1f} GB for each chain: set a smaller max_size, such as 200."
-            raise EngineError(f"subsets of up to {self.capacity:,} of {d - 1:,} features take {needed}")
+            raise EngineError(
+                f"subsets of up to {self.capacity:,} of {d - 1:,} features take {needed}"
+            )
         self.replicas = [CompiledReplica(self, rng) for rng in options.rng.spawn(n_replicas)]
 
     def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
         """log p(z)Λ(z) of one subset (d,); -inf where it is undecidable."""
         log_ratio = _log_ratio_of(self.scoring if scoring is None else scoring, included)
-        return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
+        return (
+            -np.inf
+            if np.isnan(log_ratio)
+            else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
+        )
 
     def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
-        return ordered_map(lambda replica: self.sweep(replica, proposals, n), self.replicas, self.n_jobs)
+        return ordered_map(
+            lambda replica: self.sweep(replica, proposals, n), self.replicas, self.n_jobs
+        )
 
     def search(
-        self, replica: CompiledReplica, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None
+        self,
+        replica: CompiledReplica,
+        proposals: Proposals,
+        n: int,
+        thrift: float = 0.0,
+        free: Mask | None = None,
     ) -> tuple[Best, Floats]:
-        """Anneal one chain from the hottest to the coldest temperature, n sweeps at each: the best subset that it met,
-        and the mean interest (d,). Leaves in the ladder what each temperature ended with. The prior is tempered too: it
-        could keep hot chains from larger subsets. `thrift` favours small ones while it is hot, where crowded subsets
-        would hide the way; only `free` (d,) columns enter."""
-        prior, betas = self.prior, proposals.betas
+        """Anneal one chain from the hottest to the coldest temperature, n sweeps at each: the best
+        subset that it met, and the mean interest (d,). Leaves in the ladder what each temperature
+        ended with. The prior is tempered too: it could keep hot chains from larger subsets.
+        `thrift` favours small ones while it is hot, where crowded subsets would hide the way; only
+        `free` (d,) columns enter."""
+        prior = self.prior
+        betas = proposals.betas
         replica.place(self.start[None], np.array([self.start_log_ratio]))
         found = nothing_yet(self.start)
-        visited, values, interest = [], [], np.zeros(self.n_columns)
+        visited = []
+        values = []
+        interest = np.zeros(self.n_columns)
         hot = replica.scoring._replace(rows=without_values(replica.scoring.rows))
         for i, beta in enumerate(betas):
             best = nothing_yet(self.start)
             by_size = beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size)
             open_ones = prior.free if free is None else prior.free & free
-            tempered = prior._replace(log_odds=beta * prior.log_odds, by_size=by_size, free=open_ones)
+            tempered = prior._replace(
+                log_odds=beta * prior.log_odds, by_size=by_size, free=open_ones
+            )
             scoring = replica.scoring if i >= len(betas) - _BY_ROWS else hot
             stage = proposals._replace(betas=betas[i : i + 1])
-            interest += self.sweep(replica, stage, n, _SEARCH, (scoring, tempered, best)).interest / len(betas)
+            interest += self.sweep(
+                replica, stage, n, _SEARCH, (scoring, tempered, best)
+            ).interest / len(betas)
             value = self.value_of(best.included, replica.scoring)
             for record in (replica.best, found):
                 keep_better(record, best.included, value)
@@ -215,27 +275,40 @@ class CompiledSampler(Sampler):
         return found, interest
 
     def sweep(
-        self, replica: CompiledReplica, proposals: Proposals, n: int, effort: Effort = _SAMPLE, law: Law | None = None
+        self,
+        replica: CompiledReplica,
+        proposals: Proposals,
+        n: int,
+        effort: Effort = _SAMPLE,
+        law: Law | None = None,
     ) -> Round:
         """n sweeps, by default such that samples may be kept."""
         scoring, prior, best = law or (replica.scoring, self.prior, replica.best)
-        t, d = len(proposals.betas), self.n_columns
-        sums, rejected = np.zeros((t, 3, d)), np.zeros(t - 1)
-        draws, trace = np.empty((n, d), bool), np.empty((n, t))
+        t = len(proposals.betas)
+        d = self.n_columns
+        sums = np.zeros((t, 3, d))
+        rejected = np.zeros(t - 1)
+        draws = np.empty((n, d), bool)
+        trace = np.empty((n, t))
         moves = proposals.rules, proposals.differences, effort
         chains = proposals.betas, replica.included, replica.log_ratios, replica.work
         sweeps(scoring, prior, *moves, *chains, sums, rejected, best, draws, trace, replica.rng)
         n_flips = n * (effort.flips + 1)
         flips, blocks, n_blocks = sums[-1]
-        inclusion = (flips + _BLOCK_WEIGHT * blocks) / (effort.rounds * n_flips + _BLOCK_WEIGHT * n_blocks)
+        inclusion = (flips + _BLOCK_WEIGHT * blocks) / (
+            effort.rounds * n_flips + _BLOCK_WEIGHT * n_blocks
+        )
         interest = sums[:, 0].mean(axis=0) / n_flips
         return Round(np.packbits(draws, axis=1), trace, inclusion, interest, rejected / n)
 
 
-def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
-    """Two recipes: mostly members of the subset, or whatever is open, member or not; every column keeps a chance.
-    interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
-    the coldest. Where all free columns fit into one block, the second takes them all: an exact draw from π_β."""
+def block_rules(
+    sampler: Sampler, interest: Floats, block_size: int, doubt: Floats
+) -> tuple[BlockRule, BlockRule]:
+    """Two recipes: mostly members of the subset, or whatever is open, member or not; every column
+    keeps a chance. interest (d,): how often each column was worth including, at any temperature;
+    doubt (d,): how undecided each is at the coldest. Where all free columns fit into one block, the
+    second takes them all: an exact draw from π_β."""
     free = sampler.free
     even = free / max(sampler.n_free, 1)
 
@@ -245,17 +318,25 @@ def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floa
 
     following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))
     open_ones = 0.2 * even + 0.3 * share(interest) + 0.5 * share(doubt)
-    fixed = free.astype(float) if sampler.n_free <= block_size else _filled(open_ones, 0.75 * block_size)
-    few, many = 0.55 * block_size, 0.3 * block_size
+    fixed = (
+        free.astype(float)
+        if sampler.n_free <= block_size
+        else _filled(open_ones, 0.75 * block_size)
+    )
+    few = 0.55 * block_size
+    many = 0.3 * block_size
     return BlockRule(following, few, block_size, True), BlockRule(fixed, many, block_size, False)
 
 
 def _filled(shares: Floats, expected: float) -> Floats:
     """Chances in proportion to shares (d,), none above 0.9, that sum to `expected`."""
-    low, high = expected, 1e6 * expected
+    low = expected
+    high = 1e6 * expected
     for _ in range(60):
         middle = np.sqrt(low * high)
-        low, high = (middle, high) if np.minimum(0.9, middle * shares).sum() < expected else (low, middle)
+        low, high = (
+            (middle, high) if np.minimum(0.9, middle * shares).sum() < expected else (low, middle)
+        )
     return np.minimum(0.9, low * shares)
 
 
@@ -263,15 +344,20 @@ def _filled(shares: Floats, expected: float) -> Floats:
 
 
 class Chains:
-    """c chains over f free features: each samples exp(β·log Λ(z) + power·log p(z) − thrift·|z|), up to a constant.
+    """c chains over f free features: each samples exp(β·log Λ(z) + power·log p(z) − thrift·|z|), up
+    to a constant.
 
-    law (3, c): β, power and thrift; included (c, f), scores (3, c): the present subsets, their log Λ, log p and size
-    best_included (c, f), best (c,): the best subset that each has met and its log p(z)Λ(z)
-    flips, blocks (c, f): sums of P(z_j = 1 | others) over flips and over blocks; n_flips, n_blocks (c, f): how many
+    law (3, c): β, power and thrift; included (c, f), scores (3, c): the present subsets, their log
+    Λ, log p and size best_included (c, f), best (c,): the best subset that each has met and its log
+    p(z)Λ(z) flips, blocks (c, f): sums of P(z_j = 1 | others) over flips and over blocks; n_flips,
+    n_blocks (c, f): how many
     """
 
-    def __init__(self, target: Target, memory: ScoredSubsets, included: Mask, betas: Floats) -> None:
-        self._prior, self._memory = target.prior.over_free, memory
+    def __init__(
+        self, target: Target, memory: ScoredSubsets, included: Mask, betas: Floats
+    ) -> None:
+        self._prior = target.prior.over_free
+        self._memory = memory
         self._every = np.arange(len(included))
         self.included = included.copy()
         self.scores = self.scored(included)
@@ -293,7 +379,8 @@ class Chains:
         return np.where(decided, values, -np.inf)
 
     def scored(self, subsets: Mask) -> Floats:
-        """(3, ...) of subsets (..., f); the model is not asked about those outside the prior's support."""
+        """(3, ...) of subsets (..., f); the model is not asked about those outside the prior's
+        support."""
         *shape, f = subsets.shape
         log_priors = self._prior.log_prob(subsets.reshape(prod(shape), f)).reshape(shape)
         log_ratios = np.full(shape, -np.inf)
@@ -302,7 +389,8 @@ class Chains:
         return np.array([log_ratios, log_priors, subsets.sum(axis=-1)])
 
     def metropolis(self, proposals: Mask, uniforms: Floats) -> Floats:
-        """Take proposals (c, f), of a symmetric law, or stay; returns the gains (c,) in log weight."""
+        """Take proposals (c, f), of a symmetric law, or stay; returns the gains (c,) in log
+        weight."""
         scores = self.scored(proposals)
         log_weights = self.log_weights(scores)
         gains = log_weights - self._log_weights
@@ -319,10 +407,14 @@ class Chains:
         self.n_flips[at] += 1.0
 
     def flip_guided(self, guessed: Floats, choice: Floats, uniforms: Floats) -> None:
-        """Flip a feature by the root of its probability if log Λ is as guessed (c, f): a search, not a draw."""
+        """Flip a feature by the root of its probability if log Λ is as guessed (c, f): a search,
+        not a draw."""
         subsets = self.included ^ np.eye(self.included.shape[1], dtype=bool)[:, None]
         log_priors = np.stack([self._prior.log_prob(flipped) for flipped in subsets])
-        gains = self.log_weights(np.array([guessed.T, log_priors, subsets.sum(axis=-1)])) - self._log_weights
+        gains = (
+            self.log_weights(np.array([guessed.T, log_priors, subsets.sum(axis=-1)]))
+            - self._log_weights
+        )
         self.flips += expit(np.where(self.included, -gains.T, gains.T))
         self.n_flips += 1.0
         _, features = draw_shares(np.maximum(0.5 * gains, _FARTHEST), choice)
@@ -344,18 +436,24 @@ class Chains:
 
     def swap_acceptance(self, first: Integers) -> Floats:
         """Of exchanging the subsets of chains `first` (...) with those of the chains after them."""
-        betas, log_ratios = self.law[0], self.scores[0]
-        return acceptance((betas[first] - betas[first + 1]) * (log_ratios[first + 1] - log_ratios[first]))
+        betas = self.law[0]
+        log_ratios = self.scores[0]
+        return acceptance(
+            (betas[first] - betas[first + 1]) * (log_ratios[first + 1] - log_ratios[first])
+        )
 
     def swap(self, first: Integers, uniforms: Floats) -> None:
-        """Exchange the subsets of chains `first` (m,), no two of them neighbours, with those of the chains after."""
+        """Exchange the subsets of chains `first` (m,), no two of them neighbours, with those of the
+        chains after."""
         accepted = first[uniforms < self.swap_acceptance(first)]
-        here, there = np.concatenate([accepted, accepted + 1]), np.concatenate([accepted + 1, accepted])
+        here = np.concatenate([accepted, accepted + 1])
+        there = np.concatenate([accepted + 1, accepted])
         self.included[here], self.scores[:, here] = self.included[there], self.scores[:, there]
         self._log_weights = self.log_weights(self.scores)
 
     def climb(self) -> None:
-        """Steepest ascent of log p(z)Λ(z) by flips, from the best subset of each chain: a search, not a draw."""
+        """Steepest ascent of log p(z)Λ(z) by flips, from the best subset of each chain: a search,
+        not a draw."""
         flips = np.eye(self.included.shape[1], dtype=bool)[:, None]
         climbing = self._every if len(flips) else self._every[:0]
         while len(climbing):
@@ -368,15 +466,20 @@ class Chains:
             self.best_included[climbing], self.best[climbing] = subsets[top], values[top]
 
     def sweep(self, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
-        """Features are flipped, each at most once, in a random order; then exchanges, a block and a jump."""
-        f, rule = self.included.shape[1], proposals.rules[1]
-        order, chance = flip_order(uniforms(f), rule.chance), uniforms(f)
+        """Features are flipped, each at most once, in a random order; then exchanges, a block and a
+        jump."""
+        f = self.included.shape[1]
+        rule = proposals.rules[1]
+        order = flip_order(uniforms(f), rule.chance)
+        chance = uniforms(f)
         for i in range(order.shape[1]):
             self.flip(order[:, i], chance[:, i])
         for _ in range(n_exchanged(f)):
             self.metropolis(exchanged(self.included, uniforms(f)), uniforms())
         if f:
-            self.draw_block(chosen_blocks(rule.chance, uniforms(f), min(rule.largest, f)), uniforms())
+            self.draw_block(
+                chosen_blocks(rule.chance, uniforms(f), min(rule.largest, f)), uniforms()
+            )
         if n := len(proposals.differences):
             difference = proposals.differences[(n * uniforms()).astype(np.intp)]
             self.metropolis(self.included ^ difference, uniforms())
@@ -398,8 +501,10 @@ def acceptance(gains: Floats) -> Floats:
 
 
 def exchanged(included: Mask, keys: Floats) -> Mask:
-    """(c, f) with the member and the other feature of largest keys (c, f) changed, where there is one of each"""
-    flipped, every = np.zeros_like(included), np.arange(len(included))
+    """(c, f) with the member and the other feature of largest keys (c, f) changed, where there is
+    one of each"""
+    flipped = np.zeros_like(included)
+    every = np.arange(len(included))
     for group in (included, ~included):
         flipped[every, np.where(group, keys, -1.0).argmax(axis=1)] = True
     mixed = included.any(axis=1, keepdims=True) & ~included.all(axis=1, keepdims=True)
@@ -407,14 +512,16 @@ def exchanged(included: Mask, keys: Floats) -> Mask:
 
 
 def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
-    """(c, size) distinct features, drawn one after another in proportion to chances (f,), by uniforms (c, f)."""
+    """(c, size) distinct features, drawn one after another in proportion to chances (f,), by
+    uniforms (c, f)."""
     # Of independent exponential times with these rates, the first ones are such draws.
     times = -np.log1p(-uniforms) / chances
     return np.argpartition(times, size - 1, axis=1)[:, :size]
 
 
 def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
-    """(2**b, c, f) subsets that agree with included (c, f) outside features (c, b), and their choices (2**b, b)"""
+    """(2**b, c, f) subsets that agree with included (c, f) outside features (c, b), and their
+    choices (2**b, b)"""
     (c, b), n = features.shape, 1 << features.shape[1]
     choices = (np.arange(n)[:, None] >> np.arange(b) & 1).astype(bool)
     subsets = np.repeat(included[None], n, axis=0)
@@ -423,7 +530,8 @@ def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
 
 
 def draw_shares(log_weights: Floats, uniforms: Floats) -> tuple[Floats, Integers]:
-    """Probabilities (n, c) of n subsets for each chain, and the number (c,) that uniforms (c,) draw from each."""
+    """Probabilities (n, c) of n subsets for each chain, and the number (c,) that uniforms (c,) draw
+    from each."""
     weights = np.exp(log_weights - log_weights.max(axis=0))
     shares = weights / weights.sum(axis=0)
     last = len(shares) - 1 - (shares[::-1] > 0.0).argmax(axis=0)
@@ -431,7 +539,8 @@ def draw_shares(log_weights: Floats, uniforms: Floats) -> tuple[Floats, Integers
 
 
 def n_flipped(f: int) -> int:
-    """Of f features, by a generic sweep: all, or if these are many the most interesting and some of the others."""
+    """Of f features, by a generic sweep: all, or if these are many the most interesting and some of
+    the others."""
     leading = ALL_FLIPPED // 2
     return f if f <= ALL_FLIPPED else leading + -(-(f - leading) // _OTHERS_FLIPPED)
 
@@ -446,7 +555,8 @@ def n_proposed(f: int) -> int:
 
 
 def flip_order(keys: Floats, interest: Floats) -> Integers:
-    """(c, n_flipped) features that a sweep flips, whatever the subset, by random keys (c, f) and interest (f,)"""
+    """(c, n_flipped) features that a sweep flips, whatever the subset, by random keys (c, f) and
+    interest (f,)"""
     f = keys.shape[1]
     if f > ALL_FLIPPED:
         keys[:, np.argsort(-interest, kind="stable")[: ALL_FLIPPED // 2]] -= 1.0
@@ -454,29 +564,42 @@ def flip_order(keys: Floats, interest: Floats) -> Integers:
 
 
 class GenericSampler(Sampler):
-    """All chains of all replicas move together over the free features; each replica has a generator of its own."""
+    """All chains of all replicas move together over the free features; each replica has a generator
+    of its own."""
 
     largest_block = _GENERIC_BLOCK
 
-    def __init__(self, target: Target, n_replicas: int, options: RunOptions, report: Report) -> None:
+    def __init__(
+        self, target: Target, n_replicas: int, options: RunOptions, report: Report
+    ) -> None:
         f = len(target.prior.free)
-        self.memory = ScoredSubsets(lambda draws: target.model.sampling_ratio_many(target.masks(draws)), f)
+        self.memory = ScoredSubsets(
+            lambda draws: target.model.sampling_ratio_many(target.masks(draws)), f
+        )
         start = np.zeros(f, dtype=bool)
-        super().__init__(target, start, float(self.memory.values(start[None])[0]), np.arange(f), options, report)
+        super().__init__(
+            target, start, float(self.memory.values(start[None])[0]), np.arange(f), options, report
+        )
         self.replicas = [Replica(self, rng) for rng in options.rng.spawn(n_replicas)]
 
     def _uniforms(self, each: int) -> Callable[..., Floats]:
-        """Uniform numbers (c, *shape) for `each` chain of the replicas, from the replicas' own generators."""
-        return lambda *shape: np.concatenate([replica.rng.random((each, *shape)) for replica in self.replicas])
+        """Uniform numbers (c, *shape) for `each` chain of the replicas, from the replicas' own
+        generators."""
+        return lambda *shape: np.concatenate(
+            [replica.rng.random((each, *shape)) for replica in self.replicas]
+        )
 
     def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
-        """Sweeps, each with swaps between neighbouring temperatures, of even and odd pairs in turn."""
-        t, r = len(proposals.betas), len(self.replicas)
+        """Sweeps, each with swaps between neighbouring temperatures, of even and odd pairs in
+        turn."""
+        t = len(proposals.betas)
+        r = len(self.replicas)
         included = np.concatenate([replica.included for replica in self.replicas])
         chains = Chains(self.target, self.memory, included, np.tile(proposals.betas, r))
         pairs = t * np.arange(r)[:, None] + np.arange(t - 1)
         draws = np.empty((n, r, self.n_columns), dtype=bool)
-        trace, refused = np.empty((n, r, t)), np.zeros(pairs.shape)
+        trace = np.empty((n, r, t))
+        refused = np.zeros(pairs.shape)
         for step in range(n):
             chains.sweep(proposals, self._uniforms(t))
             refused += 1.0 - chains.swap_acceptance(pairs)
@@ -485,21 +608,34 @@ class GenericSampler(Sampler):
             draws[step], trace[step] = chains.included[t - 1 :: t], chains.scores[0].reshape(r, t)
         interest = (chains.flips / np.maximum(chains.n_flips, 1.0)).reshape(r, t, -1).mean(axis=1)
         # Of the coldest chains: from conditional probabilities or, without any, from the draws.
-        total, number = (chains.flips + chains.blocks)[t - 1 :: t], (chains.n_flips + chains.n_blocks)[t - 1 :: t]
+        total = (chains.flips + chains.blocks)[t - 1 :: t]
+        number = (chains.n_flips + chains.n_blocks)[t - 1 :: t]
         inclusion = np.where(number > 0.0, total / np.maximum(number, 1.0), draws.mean(axis=0))
         self._note_best(chains, t)
         for i, replica in enumerate(self.replicas):
             own = slice(i * t, (i + 1) * t)
             replica.place(chains.included[own], chains.scores[0, own])
-            yield Round(np.packbits(draws[:, i], axis=1), trace[:, i], inclusion[i], interest[i], refused[i] / n)
+            yield Round(
+                np.packbits(draws[:, i], axis=1),
+                trace[:, i],
+                inclusion[i],
+                interest[i],
+                refused[i] / n,
+            )
 
-    def anneal(self, proposals: Proposals, each: int, thrifts: Floats) -> tuple[Chains, Mask, Floats]:
-        """`each` chain of every replica from the hottest to the coldest temperature, the prior tempered too, then by
-        steepest ascent from the best that it met: the chains, and what they left at every temperature (c, t, f), with
-        log Λ (c, t). thrifts (c,): what a member costs while it is hot"""
+    def anneal(
+        self, proposals: Proposals, each: int, thrifts: Floats
+    ) -> tuple[Chains, Mask, Floats]:
+        """`each` chain of every replica from the hottest to the coldest temperature, the prior
+        tempered too, then by steepest ascent from the best that it met: the chains, and what they
+        left at every temperature (c, t, f), with log Λ (c, t). thrifts (c,): what a member costs
+        while it is hot"""
         c = len(thrifts)
-        chains = Chains(self.target, self.memory, np.repeat(self.start[None], c, axis=0), np.ones(c))
-        left, values = [], []
+        chains = Chains(
+            self.target, self.memory, np.repeat(self.start[None], c, axis=0), np.ones(c)
+        )
+        left = []
+        values = []
         for beta in proposals.betas:
             chains.obey(np.full(c, beta), np.full(c, beta), (1.0 - beta) * thrifts)
             self._search_on(chains, proposals, self._uniforms(each))
@@ -509,15 +645,20 @@ class GenericSampler(Sampler):
         self._note_best(chains, each)
         return chains, np.stack(left, axis=1), np.stack(values, axis=1)
 
-    def _search_on(self, chains: Chains, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
-        """At one temperature. Where the model can guess, and features are many, only what looks good is scored."""
+    def _search_on(
+        self, chains: Chains, proposals: Proposals, uniforms: Callable[..., Floats]
+    ) -> None:
+        """At one temperature. Where the model can guess, and features are many, only what looks
+        good is scored."""
         model = self.target.model
         if not isinstance(model, GuessesFlips) or self.n_columns <= ALL_FLIPPED:
             for _ in range(_SWEEPS):
                 chains.sweep(proposals, uniforms)
             return
         for _ in range(_GUIDED_FLIPS):
-            guessed = model.guessed_flips(self.masks(chains.included)).log_ratio[:, self.target.prior.free]
+            guessed = model.guessed_flips(self.masks(chains.included)).log_ratio[
+                :, self.target.prior.free
+            ]
             chains.flip_guided(guessed, uniforms(), uniforms())
 
     def _note_best(self, chains: Chains, each: int) -> None:
@@ -530,7 +671,9 @@ class GenericSampler(Sampler):
 AnySampler = CompiledSampler | GenericSampler
 
 
-def sampler_of(target: Target, n_replicas: int, options: RunOptions, report: Report = lambda *_: None) -> AnySampler:
+def sampler_of(
+    target: Target, n_replicas: int, options: RunOptions, report: Report = lambda *_: None
+) -> AnySampler:
     """Compiled where the model has a compiled scorer."""
     scoring = target.model.scoring()
     if scoring is None:

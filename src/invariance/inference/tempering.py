@@ -1,4 +1,5 @@
-"""Parallel tempering over subsets: samples the posterior where there are too many subsets to enumerate."""
+"""Parallel tempering over subsets: samples the posterior where there are too many subsets to
+enumerate."""
 
 from __future__ import annotations
 
@@ -19,24 +20,50 @@ from ..models.base import check_number, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
 from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
 from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
-from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
+from .replicas import (
+    AnySampler,
+    GenericSampler,
+    Proposals,
+    Round,
+    Sampler,
+    block_rules,
+    n_proposed,
+    sampler_of,
+)
 
-_FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
-_TUNING_SWEEPS, _FEW_TUNING_SWEEPS = (20, 20, 20, 20), (8, 8, 8, 8)  # the second where `_FEWEST_COSTLY` counts
-_ROUND, _FEWEST_ROUNDS = 25, 6
-_AGREEMENT, _RESCORED = 1.05, 20  # the largest R̂ of replicas that agree; leading subsets that are scored again
-_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
-_FEWEST_COSTLY = 50  # where a table has so many levels that subsets are scored nearly, and again afterwards
+_FEWEST_TEMPERATURES = 4
+_MOST_TEMPERATURES = 10
+# the second where `_FEWEST_COSTLY` counts
+_TUNING_SWEEPS = (20, 20, 20, 20)
+_FEW_TUNING_SWEEPS = (8, 8, 8, 8)
+_ROUND = 25
+_FEWEST_ROUNDS = 6
+# the largest R̂ of replicas that agree; leading subsets that are scored again
+_AGREEMENT = 1.05
+_RESCORED = 20
+_MOST_SWEEPS = 3000
+_FEWEST_SWEEPS = 200
+_FEWEST_COSTLY = (
+    50  # where a table has so many levels that subsets are scored nearly, and again afterwards
+)
 _AFFORDABLE = 5e10  # what all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes
-_SETTLED_VARIANCE = 1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
-_PRIOR_DRAWS, _RUNGS, _SETTLING, _KEPT = 2000, 12, 60, 60
-_COUNTING = 200  # draws of the prior, by their weights, that tell the evidence of the hottest chains well enough
+_SETTLED_VARIANCE = (
+    1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
+)
+_PRIOR_DRAWS = 2000
+_RUNGS = 12
+_SETTLING = 60
+_KEPT = 60
+# draws of the prior, by their weights, that tell the evidence of the hottest chains well enough
+_COUNTING = 200
 _ENOUGH_REVISITS = 0.1  # share of draws
-# The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
+# The estimate from all segments scatters about so much less than one from two halves (its tests
+# measure that).
 _ALL_AGAINST_HALVES = 0.8
 _FEWEST_SEGMENTS = 4
 _NOTABLE = 0.05  # a subset this probable should have been visited
-_IMPLAUSIBLE = 1e-3  # a subset with so low a log ratio for an invariant one may be the best of those that are not
+# a subset with so low a log ratio for an invariant one may be the best of those that are not
+_IMPLAUSIBLE = 1e-3
 _SAMPLES = "sampling of the paper's posterior"  # as a limit on the time lists it
 _NEARLY = 0.05  # nats by which a sampled log ratio may be off
 _EXCESS = 1.0  # nats: the estimate of the evidence is nearer, unless a mode is missing
@@ -48,23 +75,30 @@ _LONGER = use(engine="tempering(searches=20)")
 class Tempering:
     """Posterior by parallel tempering with block Gibbs moves.
 
-    Each replica is a ladder of chains, one at each inverse temperature β, whose target is π_β(z) ∝ p(z)·Λ(z)^β.
-    During warm-up an annealed search looks for modes, and the ladder, the block choice and a list of mode-to-mode
-    jumps are tuned; then all of that is frozen and samples are kept. Every kept move leaves π_β unchanged:
+    Each replica is a ladder of chains, one at each inverse temperature β, whose target is π_β(z) ∝
+    p(z)·Λ(z)^β. During warm-up an annealed search looks for modes, and the ladder, the block choice
+    and a list of mode-to-mode jumps are tuned; then all of that is frozen and samples are kept.
+    Every kept move leaves π_β unchanged:
 
-    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact conditional;
+    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact
+      conditional;
     - informed flips: Metropolis-Hastings with proposals ∝ single-site conditionals (Zanella 2020);
-    - blocks: features enter a block independently, and one of its 2^b subsets is drawn by weight π_β(z)·P(block | z);
+    - blocks: features enter a block independently, and one of its 2^b subsets is drawn by weight
+      π_β(z)·P(block | z);
     - jumps: flip all features in which two modes differ that were found in warm-up;
     - swaps between neighbouring temperatures.
 
-    Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Models without a compiled
-    scorer, and features of several columns, are sampled by plainer moves of the same kinds.
+    Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Models
+    without a compiled scorer, and features of several columns, are sampled by plainer moves of the
+    same kinds.
 
-    chains : independent replicas, spread over threads; the result does not depend on the number of threads
-    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200,
-        or 50 of features with several columns that depend on each other in some environment)
-    searches : annealed searches per replica; up to four times as many until several come near the best subset
+    chains : independent replicas, spread over threads; the result does not depend on the number of
+        threads
+    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes,
+        fewer (at least 200, or 50 of features with several columns that depend on each other in
+        some environment)
+    searches : annealed searches per replica; up to four times as many until several come near the
+        best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     keep : how many leading subsets the result lists
     """
@@ -101,18 +135,24 @@ class Tempering:
         log_joint = target.log_joint(masks, check.log_ratios)
         log_evidence = max(evidence.log_evidence, float(logsumexp(log_joint)))
         tail = 1.0
-        # Nothing can be hidden where every subset was visited, or where a block of the second recipe holds all columns.
+        # Nothing can be hidden where every subset was visited, or where a block of the second
+        # recipe holds all columns.
         all_in_a_block = sampler.n_free <= proposals.rules[1].largest
         if not all_in_a_block and len(visited.masks) != target.prior.support_size():
             mode = np.argmax(log_joint, keepdims=True)
             log_ratio = target.log_ratios(masks[mode], check.log_ratios[mode])
             tail = float(target.model.invariance_tails(masks[mode], log_ratio)[0])
         never_sampled = best - log_evidence if best > visited.log_joint.max() + SAME else -np.inf
-        reached, error, r_hat = agreement.reached(self.precision), agreement.largest_error, agreement.largest_r_hat
+        reached = agreement.reached(self.precision)
+        error = agreement.largest_error
+        r_hat = agreement.largest_r_hat
         problem = _problem(searched, agreement, never_sampled, tail)
         end = "agree" if reached and problem is None else "stopped"
         figures = f"standard errors of inclusion up to {error:.4f}, R̂ up to {r_hat:.3f}"
-        notes = [*check.notes, f"{len(rounds)} replicas {end} after {n_sweeps:,} sweeps: {figures}."]
+        notes = [
+            *check.notes,
+            f"{len(rounds)} replicas {end} after {n_sweeps:,} sweeps: {figures}.",
+        ]
         if problem is not None:
             notes.append(problem)
             warn(problem, ApproximationWarning)
@@ -148,7 +188,9 @@ class Tempering:
                 "swap_rates": (1.0 - np.mean([part.rejected for part in every], axis=0)).tolist(),
                 "visited_subsets": len(visited.masks),
                 "searches": len(searched.ends),
-                "searches_that_found_the_best": sum(value > best - SAME for _, value in searched.ends),
+                "searches_that_found_the_best": sum(
+                    value > best - SAME for _, value in searched.ends
+                ),
                 "rescoring_difference": check.difference,
             },
             source=DrawnSource(target, log_evidence, np.packbits(kept, axis=1)),
@@ -157,12 +199,19 @@ class Tempering:
 
     @staticmethod
     def _exactly(target: Target, masks: Mask, sampled: Floats) -> Floats:
-        """(k,) log Λ of the leading subsets, which the sampler knows nearly; warns where it knew one badly."""
+        """(k,) log Λ of the leading subsets, which the sampler knows nearly; warns where it knew
+        one badly."""
         exact = target.model.log_ratio_many(masks)
         off = np.abs(exact - sampled).max(initial=0.0)
         if not off <= _NEARLY:
-            what = f"columns nearly depend on each other: log ratios while sampling were off by up to {off:.2g}"
-            warn(f"{what}, and inclusion probabilities may be. Leave out one of each such pair.", ApproximationWarning)
+            what = (
+                "columns nearly depend on each other: log ratios while sampling were off by "
+                f"up to {off:.2g}"
+            )
+            warn(
+                f"{what}, and inclusion probabilities may be. Leave out one of each such pair.",
+                ApproximationWarning,
+            )
         return exact
 
     def most_sweeps(self, target: Target) -> int:
@@ -175,9 +224,11 @@ class Tempering:
 
     def _warm_up(self, sampler: AnySampler) -> tuple[Proposals, Searched]:
         """Search, gather, tune. Nothing that is drawn here is kept."""
-        size, betas = sampler.block_size, first_betas(sampler.n_rows)
+        size = sampler.block_size
+        betas = first_betas(sampler.n_rows)
         searched = search_modes(sampler, betas, size, self.searches)
-        interest, doubt = searched.interest, np.zeros(sampler.n_columns)
+        interest = searched.interest
+        doubt = np.zeros(sampler.n_columns)
         _redistribute(sampler, betas, searched)
 
         def proposals() -> Proposals:
@@ -191,7 +242,8 @@ class Tempering:
             interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
             coldest = np.clip(np.mean([found.inclusion for found in rounds], axis=0), 0.0, 1.0)
             doubt = 0.5 * doubt + coldest * (1.0 - coldest)
-            old, betas = betas, retuned(betas, np.mean([found.rejected for found in rounds], axis=0))
+            old = betas
+            betas = retuned(betas, np.mean([found.rejected for found in rounds], axis=0))
             nearest = np.abs(np.log(old)[:, None] - np.log(betas)).argmin(axis=0)
             for replica in sampler.replicas:
                 replica.place(replica.included[nearest], replica.log_ratios[nearest])
@@ -206,19 +258,28 @@ class Tempering:
             for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
                 kept.append(new)
             if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
-                agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
+                agreement = agreement_of(
+                    np.array([[part.inclusion for part in kept] for kept in rounds])
+                )
                 if agreement.reached(self.precision) and number >= _FEWEST_ROUNDS:
                     break
             if number >= 2 and out_of_time(_SAMPLES):
-                agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
+                agreement = agreement_of(
+                    np.array([[part.inclusion for part in kept] for kept in rounds])
+                )
                 break
         return rounds, agreement
 
 
-def _problem(searched: Searched, agreement: Agreement, never_sampled: float, tail: float) -> Message | None:
-    """What stands against relying on a run. never_sampled: log probability of the best subset where no chain was there;
-    tail: probability that an invariant subset has a log ratio as low as the best one"""
-    share, r_hat, error = np.exp(never_sampled), agreement.largest_r_hat, agreement.largest_error
+def _problem(
+    searched: Searched, agreement: Agreement, never_sampled: float, tail: float
+) -> Message | None:
+    """What stands against relying on a run. never_sampled: log probability of the best subset where
+    no chain was there; tail: probability that an invariant subset has a log ratio as low as the
+    best one"""
+    share = np.exp(never_sampled)
+    r_hat = agreement.largest_r_hat
+    error = agreement.largest_error
     unseen = f"the best subset (probability {share:.2g}) was never sampled at temperature 1"
     torn = f"the replicas disagree (R̂ up to {r_hat:.2f}, standard errors up to {error:.3f})"
     near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
@@ -228,7 +289,11 @@ def _problem(searched: Searched, agreement: Agreement, never_sampled: float, tai
         (share > _NOTABLE, unseen, _MORE_STEPS),
         (r_hat > _AGREEMENT, torn, _MORE_STEPS),
         (searched.hidden, f"{near}, and a better one may be hidden", _LONGER),
-        (tail < _IMPLAUSIBLE, f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER),
+        (
+            tail < _IMPLAUSIBLE,
+            f"{low}; no subset is quite invariant, or a better one is hidden",
+            _LONGER,
+        ),
     )
     return next((Message(text, remedy) for stands, text, remedy in problems if stands), None)
 
@@ -238,17 +303,19 @@ def _finite(value: float) -> float | None:
 
 
 def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> None:
-    """Let every chain start from what any search left at its temperature (at the coldest, also from the modes),
-    drawn in proportion to π_β. Searches that ended in a poor mode are so abandoned."""
+    """Let every chain start from what any search left at its temperature (at the coldest, also from
+    the modes), drawn in proportion to π_β. Searches that ended in a poor mode are so abandoned."""
     modes, values = searched.modes(sampler)
     values = values - sampler.log_posterior(modes, np.zeros(len(modes)))
     for replica in sampler.replicas:
-        included, log_ratios = np.empty((len(betas), sampler.n_columns), bool), np.empty(len(betas))
+        included = np.empty((len(betas), sampler.n_columns), bool)
+        log_ratios = np.empty(len(betas))
         for i, beta in enumerate(betas):
             masks = np.array([masks[i] for masks, _ in searched.states])
             ratios = np.array([values[i] for _, values in searched.states])
             if i == len(betas) - 1:
-                masks, ratios = np.concatenate([masks, modes]), np.concatenate([ratios, values])
+                masks = np.concatenate([masks, modes])
+                ratios = np.concatenate([ratios, values])
             weights = sampler.log_posterior(masks, beta * ratios)
             weights = np.exp(weights - weights.max())
             chosen = replica.rng.choice(len(weights), p=weights / weights.sum())
@@ -257,24 +324,28 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
 
 
 def differences(modes: Mask) -> Mask:
-    """(n, d): in which columns each pair of modes (m, d) differs, pairs one or two flips apart left out."""
+    """(n, d): in which columns each pair of modes (m, d) differs, pairs one or two flips apart left
+    out."""
     pairs = [modes[i] ^ modes[j] for i in range(len(modes)) for j in range(i)]
     wide = [pair for pair in pairs if pair.sum() > 2]
     return np.array(wide) if wide else np.zeros((0, modes.shape[1]), bool)
 
 
 def retuned(betas: Floats, rejected: Floats) -> Floats:
-    """Inverse temperatures between which swaps are refused equally often (Syed et al. 2022): the barrier, the sum of
-    refusal rates, is cut into equal parts in log β, a few more than its height."""
+    """Inverse temperatures between which swaps are refused equally often (Syed et al. 2022): the
+    barrier, the sum of refusal rates, is cut into equal parts in log β, a few more than its
+    height."""
     # A small slope keeps the curve increasing where no swap was refused.
     barrier = np.concatenate([[0.0], np.cumsum(rejected + 0.02)])
     number = int(np.clip(round(1.3 * rejected.sum()) + 2, _FEWEST_TEMPERATURES, _MOST_TEMPERATURES))
     tuned = np.exp(np.interp(np.linspace(0.0, barrier[-1], number), barrier, np.log(betas)))
-    tuned[0], tuned[-1] = betas[0], 1.0
+    tuned[0] = betas[0]
+    tuned[-1] = 1.0
     return tuned
 
 
-# ---------------------------------------------------------------- agreement of the replicas, and the evidence
+# ---------------------------------------------------------------- agreement of the replicas, and
+# the evidence
 
 
 class Agreement(NamedTuple):
@@ -297,13 +368,16 @@ class Agreement(NamedTuple):
 
 
 def agreement_of(batches: Floats) -> Agreement:
-    """From batches (replicas, rounds, d) of mean inclusion. Segments are halves of replicas: R̂² = 1 + (variance between
-    segments) / (Bernoulli variance within them); the standard error is the larger of batches' and segments'."""
+    """From batches (replicas, rounds, d) of mean inclusion. Segments are halves of replicas: R̂² =
+    1 + (variance between segments) / (Bernoulli variance within them); the standard error is the
+    larger of batches' and segments'."""
     n_replicas, n_rounds, d = batches.shape
     half = n_rounds // 2
     segments = batches[:, 0]
     if half:
-        segments = np.concatenate([batches[:, :half].mean(axis=1), batches[:, n_rounds - half :].mean(axis=1)])
+        segments = np.concatenate(
+            [batches[:, :half].mean(axis=1), batches[:, n_rounds - half :].mean(axis=1)]
+        )
     inclusion = batches.mean(axis=(0, 1))
     if len(segments) < 2:
         unknown = np.sqrt(inclusion * (1.0 - inclusion))
@@ -318,7 +392,8 @@ def agreement_of(batches: Floats) -> Agreement:
 
 
 class LogEvidence(NamedTuple):
-    """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came about."""
+    """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came
+    about."""
 
     log_evidence: float
     error: float
@@ -326,15 +401,18 @@ class LogEvidence(NamedTuple):
 
 
 def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
-    """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
-    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in S) = Σ_S p(z)Λ(z) / Z is
-    estimated by a segment's share of draws in S, which the others visited; the error by halves of the segments."""
+    """From how often one part of the draws falls on subsets that the other parts visited; None when
+    hardly ever. log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in
+    S) = Σ_S p(z)Λ(z) / Z is estimated by a segment's share of draws in S, which the others visited;
+    the error by halves of the segments."""
     visits = visits[visits.sum(axis=1) > 0]
     half = len(visits) // 2
     if half < 2:
         return None
     total = visits.sum(axis=0)
-    shares, inverses = np.array([_revisits(log_joint, own[None], total > own) for own in visits])[..., 0].T
+    shares, inverses = np.array([_revisits(log_joint, own[None], total > own) for own in visits])[
+        ..., 0
+    ].T
     if np.mean(shares) < _ENOUGH_REVISITS:
         return None
     errors = []
@@ -348,40 +426,59 @@ def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
 
 
 def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats, Floats]:
-    """Share (k,) of the draws of each segment that fall on `known` (m,) subsets, and the estimates of 1/Z that follow,
-    relative to 1/Σ of all p(z)Λ(z)."""
+    """Share (k,) of the draws of each segment that fall on `known` (m,) subsets, and the estimates
+    of 1/Z that follow, relative to 1/Σ of all p(z)Λ(z)."""
     shares = visits[:, known].sum(axis=1) / visits.sum(axis=1)
-    return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
+    return shares, shares * np.exp(
+        logsumexp(log_joint) - logsumexp(log_joint[known])
+    ) if known.any() else shares
 
 
-def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited) -> LogEvidence:
+def evidence_of(
+    sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited
+) -> LogEvidence:
     """By revisits or, where these are too few, by stepping stones."""
     model = sampler.target.model
     if model.n_environments == 1 and model.untilted is model:
         return LogEvidence(0.0, 0.0, "one environment")
     traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
-    return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(sampler, proposals, traces)
+    return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(
+        sampler, proposals, traces
+    )
 
 
 def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> LogEvidence:
-    """From draws of the prior to the hottest chains, by their weights or, where few of them count, by a ladder that is
-    run for this; then through all temperatures, by geometric bridges; traces: log Λ (n, t) of each replica"""
-    target, hottest = sampler.target, proposals.betas[0]
+    """From draws of the prior to the hottest chains, by their weights or, where few of them count,
+    by a ladder that is run for this; then through all temperatures, by geometric bridges; traces:
+    log Λ (n, t) of each replica"""
+    target = sampler.target
+    hottest = proposals.betas[0]
     total = np.array([bridges(proposals.betas, trace) for trace in traces])
     drawn = target.model.log_ratio_many(target.prior.sample(_PRIOR_DRAWS, sampler.replicas[0].rng))
-    weight, squares = float(logsumexp(hottest * drawn)), float(logsumexp(2.0 * hottest * drawn))
-    variance = float(np.exp(squares - 2.0 * weight))  # 1 / how many draws count; NaN where all are undecidable
+    weight = float(logsumexp(hottest * drawn))
+    squares = float(logsumexp(2.0 * hottest * drawn))
+    variance = float(
+        np.exp(squares - 2.0 * weight)
+    )  # 1 / how many draws count; NaN where all are undecidable
     if variance <= 1.0 / _COUNTING:
         total += weight - np.log(_PRIOR_DRAWS)
     else:
-        variance, below = 0.0, hottest * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
+        variance = 0.0
+        below = hottest * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
         ladder = proposals._replace(betas=below)
         for replica in sampler.replicas:
-            replica.place(np.repeat(replica.included[:1], len(below), 0), np.repeat(replica.log_ratios[:1], len(below)))
+            replica.place(
+                np.repeat(replica.included[:1], len(below), 0),
+                np.repeat(replica.log_ratios[:1], len(below)),
+            )
         list(sampler.rounds(ladder, _SETTLING))
         total += [bridges(below, kept.trace) for kept in sampler.rounds(ladder, _KEPT)]
         total += np.log(max(np.isfinite(drawn).mean(), 0.5 / _PRIOR_DRAWS))
-    error = float(np.sqrt(total.var(ddof=1) / len(total) + variance)) if len(total) > 1 else float("inf")
+    error = (
+        float(np.sqrt(total.var(ddof=1) / len(total) + variance))
+        if len(total) > 1
+        else float("inf")
+    )
     return LogEvidence(float(total.mean()), error, "stepping stones")
 
 
@@ -399,7 +496,8 @@ def bridges(betas: Floats, trace: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class DrawnSource(SubsetSource):
-    """Answers from the model and the estimated evidence. draws (n, ⌈p/8⌉): packed masks that were kept"""
+    """Answers from the model and the estimated evidence. draws (n, ⌈p/8⌉): packed masks that were
+    kept"""
 
     target: Target
     log_evidence: float
@@ -410,7 +508,10 @@ class DrawnSource(SubsetSource):
         excess = joint.max(initial=-np.inf) - self.log_evidence
         if excess > _EXCESS:
             times = f"{np.exp(min(excess, 700.0)):.3g} times its total probability"
-            warn(Message(f"the sampler missed a mode: a subset has {times}", _LONGER), ApproximationWarning)
+            warn(
+                Message(f"the sampler missed a mode: a subset has {times}", _LONGER),
+                ApproximationWarning,
+            )
         return np.minimum(joint - self.log_evidence, 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
@@ -421,8 +522,9 @@ class DrawnSource(SubsetSource):
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """Distinct subsets of the coldest chains. masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits
-    (segments, m): by each half (of few replicas, each smaller part) of each replica"""
+    """Distinct subsets of the coldest chains. masks (m, p); log_ratios, log_joint (m,): log Λ and
+    log p(z)Λ(z); visits (segments, m): by each half (of few replicas, each smaller part) of each
+    replica"""
 
     masks: Mask
     log_ratios: Floats
@@ -433,7 +535,11 @@ class Visited:
     def of(cls, sampler: Sampler, rounds: list[list[Round]]) -> Visited:
         per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
         found = [
-            (part.draws, part.trace[:, -1], np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
+            (
+                part.draws,
+                part.trace[:, -1],
+                np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)),
+            )
             for r, parts in enumerate(rounds)
             for i, part in enumerate(parts)
         ]
@@ -445,21 +551,29 @@ class Visited:
         log_joint = sampler.log_posterior(included, ratios[first])
         return cls(sampler.masks(included), ratios[first], log_joint, visits)
 
-    def leading(self, sampler: AnySampler, best: Mask, value: float, keep: int) -> tuple[Mask, Floats]:
-        """Masks and log ratios of the best `keep` subsets and of the best met anywhere (d,), log p(z)Λ(z) = value"""
+    def leading(
+        self, sampler: AnySampler, best: Mask, value: float, keep: int
+    ) -> tuple[Mask, Floats]:
+        """Masks and log ratios of the best `keep` subsets and of the best met anywhere (d,), log
+        p(z)Λ(z) = value"""
         order = np.argsort(-self.log_joint, kind="stable")[:keep]
-        masks, log_ratios, first = self.masks[order], self.log_ratios[order], sampler.masks(best[None])
+        masks = self.masks[order]
+        log_ratios = self.log_ratios[order]
+        first = sampler.masks(best[None])
         if (masks == first).all(axis=1).any():
             return masks, log_ratios
         log_ratio = value - sampler.log_posterior(best[None], np.zeros(1))
         return np.concatenate([first, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
 
     def entropy(self, log_evidence: float) -> float:
-        """Of each segment: Σ −p log p over what others visited, and the mean of −log p of its own draws elsewhere"""
+        """Of each segment: Σ −p log p over what others visited, and the mean of −log p of its own
+        draws elsewhere"""
         surprise = log_evidence - self.log_joint
         terms = np.exp(-surprise) * surprise
         estimates = []
         for own in self.visits[self.visits.sum(axis=1) > 0]:
             elsewhere = self.visits.sum(axis=0) > own
-            estimates.append(terms[elsewhere].sum() + own[~elsewhere] @ surprise[~elsewhere] / own.sum())
+            estimates.append(
+                terms[elsewhere].sum() + own[~elsewhere] @ surprise[~elsewhere] / own.sum()
+            )
         return max(0.0, float(np.mean(estimates)))

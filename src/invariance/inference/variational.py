@@ -1,5 +1,5 @@
-"""BIP-VI: mean-field variational inference over subsets (the paper's Algorithms 2 and 3), what draws of the
-approximation say after reweighting, and what it misses."""
+"""BIP-VI: mean-field variational inference over subsets (the paper's Algorithms 2 and 3), what
+draws of the approximation say after reweighting, and what it misses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ from ..kernels.subset_sums import weighted_shares
 from ..models.base import BoundModel, check_choice, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
 from ..screening import LassoScreen
-from .base import RunOptions, Target, common_fields, rescore_leading, smallest, support_notes, with_remarks
+from .base import (
+    RunOptions,
+    Target,
+    common_fields,
+    rescore_leading,
+    smallest,
+    support_notes,
+    with_remarks,
+)
 from .mean_field import Ascent, Cyclical, FreeSpace, MeanField, Mixture, climb, measured
 from .modes import MISSED_SHARE, around, find_modes, with_swaps
 
@@ -30,12 +38,18 @@ Start = Literal["uninformative", "informative", "searched"]
 
 _STARTS = ("uninformative", "informative", "searched")
 _QUICK_TO_SEARCH = 100  # free features: up to so many are searched even if no start needs it
-_REWEIGHTED, _LISTED, _RESCORED = 1000, 200, 20
+_REWEIGHTED = 1000
+_LISTED = 200
+_RESCORED = 20
 _MUCH = 0.05  # of the posterior
 _FEW_SUBSETS = 1 << 24
 _AT_LEAST = "log evidence at least"
-_WEIGHED = "`reweighted` weighs draws from the approximation by the posterior ({:.0f} effective draws)."
-_UNSEARCHED = "no search for subsets was made: whether the approximation misses probable ones is not known."
+_WEIGHED = (
+    "`reweighted` weighs draws from the approximation by the posterior ({:.0f} effective draws)."
+)
+_UNSEARCHED = (
+    "no search for subsets was made: whether the approximation misses probable ones is not known."
+)
 POOR_PARETO_K = 0.7
 _FEWEST_IN_TAIL = 5
 _TIE = 1e-9  # between log weights of draws of one subset, up to rounding
@@ -43,7 +57,8 @@ _NEGLIGIBLE = 0.01  # share of the weight with which a few draws above all other
 
 
 class Prepared(NamedTuple):
-    """peaks (m, p): good subsets that the result must not miss; starts: {name: logits (f,) and its generator}"""
+    """peaks (m, p): good subsets that the result must not miss; starts: {name: logits (f,) and its
+    generator}"""
 
     peaks: Mask
     starts: dict[str, tuple[Floats, np.random.Generator]]
@@ -55,38 +70,48 @@ class Prepared(NamedTuple):
 class Variational:
     """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
 
-    The defaults are the paper's except for `screen`, `rest`, a third start and `infeasible`, with which the published
-    ones stall; these are `Variational.simulation()` ("vi-simulation") and `Variational.genes()` ("vi-genes").
+    The defaults are the paper's except for `screen`, `rest`, a third start and `infeasible`, with
+    which the published ones stall; these are `Variational.simulation()` ("vi-simulation") and
+    `Variational.genes()` ("vi-genes").
 
     Parameters
     ----------
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
-    starts : the best ELBO of these wins: "uninformative" (`inclusion`, or min(0.9·max_size/p, 0.4), everywhere),
-        "informative" (0.5 on the screened features and `rest` elsewhere, lowered where more than 0.9·max_size features
-        would be expected; "auto" is 0.1, or less so that one outside the screen is) and "searched" (0.9 on the most
-        probable subset that searches find)
-    screen : "search", the members of the most probable subsets that the searches find; "lasso", of standardised
-        features, needs the rows and loses true features whose effect other features can stand in for; "raw_lasso":
-        without standardising
-    screened : number of features that pass the screen at most, if the best subset alone does not have more
-    kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
-    infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
-    leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
-    draws : number of draws that are reweighted to the posterior, and of those that look for what the result misses
+    starts : the best ELBO of these wins: "uninformative" (`inclusion`, or min(0.9·max_size/p, 0.4),
+        everywhere), "informative" (0.5 on the screened features and `rest` elsewhere, lowered where
+        more than 0.9·max_size features would be expected; "auto" is 0.1, or less so that one
+        outside the screen is) and "searched" (0.9 on the most probable subset that searches find)
+    screen : "search", the members of the most probable subsets that the searches find; "lasso", of
+        standardised features, needs the rows and loses true features whose effect other features
+        can stand in for; "raw_lasso": without standardising
+    screened : number of features that pass the screen at most, if the best subset alone does not
+        have more
+    kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of
+        the draws
+    infeasible : objective, per row, of a draw outside the support; "relative" is below the worst
+        one seen inside
+    leading : how many of the best iterates are measured again, with `fresh` draws, before one is
+        chosen
+    draws : number of draws that are reweighted to the posterior, and of those that look for what
+        the result misses
     memory : how many scored subsets are remembered (rounded up to a power of two)
 
     Notes
     -----
-    In all settings, the published ones too, four things differ from the paper's text or go beyond it:
+    In all settings, the published ones too, four things differ from the paper's text or go beyond
+    it:
 
-    - q is restricted to the prior's support and normalised there: probabilities, the mode and the reported ELBO are of
-      the restricted q. The paper reports the product of Bernoulli distributions.
-    - The iterate is chosen among the `leading` ones by their noisy ELBO, less two standard errors, and the last one, by
-      an ELBO measured with `fresh` draws. The paper takes the iterate with the highest training ELBO.
-    - The objective is E_q[log Λ] − KL(q ‖ p), divided by the number of rows; the supplement prints a plus before KL.
-    - Plain gradient ascent without momentum. The call that the paper quotes for its learning rates also cycles a
-      momentum between 0.8 and 0.9 by default; its algorithm has none.
+    - q is restricted to the prior's support and normalised there: probabilities, the mode and the
+      reported ELBO are of the restricted q. The paper reports the product of Bernoulli
+      distributions.
+    - The iterate is chosen among the `leading` ones by their noisy ELBO, less two standard errors,
+      and the last one, by an ELBO measured with `fresh` draws. The paper takes the iterate with the
+      highest training ELBO.
+    - The objective is E_q[log Λ] − KL(q ‖ p), divided by the number of rows; the supplement prints
+      a plus before KL.
+    - Plain gradient ascent without momentum. The call that the paper quotes for its learning rates
+      also cycles a momentum between 0.8 and 0.9 by default; its algorithm has none.
     """
 
     iterations: int = 2000
@@ -106,42 +131,66 @@ class Variational:
 
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
-        """The published settings of the simulation studies, whose prior is UniformPrior(max_size=20).
+        """The published settings of the simulation studies, whose prior is
+        UniformPrior(max_size=20).
 
-        Their `rest` of 0.1 is lowered with many features, as said above: to 0.0295 with 450. Three settings are one of
-        several readings of the text: −1 for a draw outside the support is per row (`infeasible=-1 / n_rows`: of the
-        whole objective); the Lasso sees standardised features (`screen="raw_lasso"`: as they are); the lowest learning
-        rate is 1, as in the text, and 0.5 in the quoted call. With `infeasible="relative", screen="raw_lasso"` the
-        pattern of the paper's figure for 450 features appears. The notes of the class apply.
+        Their `rest` of 0.1 is lowered with many features, as said above: to 0.0295 with 450. Three
+        settings are one of several readings of the text: −1 for a draw outside the support is per
+        row (`infeasible=-1 / n_rows`: of the whole objective); the Lasso sees standardised features
+        (`screen="raw_lasso"`: as they are); the lowest learning rate is 1, as in the text, and 0.5
+        in the quoted call. With `infeasible="relative", screen="raw_lasso"` the pattern of the
+        paper's figure for 450 features appears. The notes of the class apply.
         """
         starts = ("uninformative", "informative")
-        published: dict[str, Any] = {"starts": starts, "screen": "lasso", "infeasible": -1.0, "rest": 0.1}
+        published: dict[str, Any] = {
+            "starts": starts,
+            "screen": "lasso",
+            "infeasible": -1.0,
+            "rest": 0.1,
+        }
         return cls(**(published | changes))
 
     @classmethod
     def genes(cls, **changes: Any) -> Self:
         """The published settings of the gene study; its prior is UniformPrior(max_size=200).
 
-        −1 for a draw outside the support is per row, one of several readings. The notes of the class apply.
+        −1 for a draw outside the support is per row, one of several readings. The notes of the
+        class apply.
         """
         schedule = Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True)
-        published: dict[str, Any] = {"iterations": 10_000, "pairs": 10, "schedule": schedule, "infeasible": -1.0}
-        published |= {"starts": ("uninformative",), "inclusion": 0.02, "kl_analytic_probability": 0.5}
+        published: dict[str, Any] = {
+            "iterations": 10_000,
+            "pairs": 10,
+            "schedule": schedule,
+            "infeasible": -1.0,
+        }
+        published |= {
+            "starts": ("uninformative",),
+            "inclusion": 0.02,
+            "kl_analytic_probability": 0.5,
+        }
         return cls(**(published | changes))
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
         space = FreeSpace(target)
         ready = self.prepare(space, options)
-        with ProgressBar("variational inference", len(ready.starts) * self.iterations, options.progress) as bar:
+        with ProgressBar(
+            "variational inference", len(ready.starts) * self.iterations, options.progress
+        ) as bar:
 
             def ascend(start: tuple[Floats, np.random.Generator]) -> Ascent:
                 climbed = climb(space, *start, self, bar.advance)
-                return measured(space, climbed, start[1], self.fresh, space.scorer(self.memory, searching=False))
+                return measured(
+                    space, climbed, start[1], self.fresh, space.scorer(self.memory, searching=False)
+                )
 
-            # Starts that share a memory go one after another: what is scored together depends on what is remembered.
+            # Starts that share a memory go one after another: what is scored together depends on
+            # what is remembered.
             n_jobs = 1 if space.shares_a_memory else options.n_jobs
-            fits = dict(zip(ready.starts, ordered_map(ascend, ready.starts.values(), n_jobs), strict=True))
+            fits = dict(
+                zip(ready.starts, ordered_map(ascend, ready.starts.values(), n_jobs), strict=True)
+            )
         return self.finish(space, ready, fits, started)
 
     def prepare(self, space: FreeSpace, options: RunOptions) -> Prepared:
@@ -155,25 +204,35 @@ class Variational:
         drawn = dict(zip(logits, zip(logits.values(), generators, strict=True), strict=True))
         return Prepared(peaks, drawn, rng, check_rng)
 
-    def finish(self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
+    def finish(
+        self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float
+    ) -> Posterior:
         """The posterior, from where each start ended."""
         target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        fit, prior = fits[chosen], target.prior
-        q, elbo, elbo_error = _law_of(target, fit), fit.elbo, fit.elbo_error
+        fit = fits[chosen]
+        prior = target.prior
+        q = _law_of(target, fit)
+        elbo = fit.elbo
+        elbo_error = fit.elbo_error
         reweighted = reweight_draws(target, q, self.draws, ready.rng, _REWEIGHTED)
-        missed, outside = None, reweighted.outside
+        missed = None
+        outside = reweighted.outside
         if space.table.size:
-            missed, outside = missed_in_table(space, q), space.table_outside()
+            missed = missed_in_table(space, q)
+            outside = space.table_outside()
         elif len(ready.peaks):
             missed = missed_at_modes(target, q, ready.peaks, self.draws, ready.check_rng)
         masks = q.leading(_LISTED)
         log_ratios = target.model.log_ratio_many(masks)
         if (log_ratios > -np.inf).any():
-            masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
+            masks = masks[log_ratios > -np.inf]
+            log_ratios = log_ratios[log_ratios > -np.inf]
         check = rescore_leading(target.model, masks, log_ratios, _RESCORED)
         bound = f"{_AT_LEAST} {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start)"
-        notes = [f"{bound}. Probabilities are the approximation's. {_WEIGHED.format(reweighted.ess)}"]
+        notes = [
+            f"{bound}. Probabilities are the approximation's. {_WEIGHED.format(reweighted.ess)}"
+        ]
         notes += [*check.notes, *support_notes(target, smallest(outside))]
         doubts = []
         if missed is None:
@@ -181,13 +240,18 @@ class Variational:
         elif missed.mass >= _MUCH:
             subset = format_subset([prior.feature_names[j] for j in np.flatnonzero(missed.mask)])
             example = f"{subset} (probability {missed.probability:.2g})"
-            doubts.append(f"the approximation misses about {missed.mass:.2f} of the posterior, such as {example}")
+            doubts.append(
+                f"the approximation misses about {missed.mass:.2f} of the posterior, such as "
+                f"{example}"
+            )
         if reweighted.undecided >= _MUCH:
             share = f"{reweighted.undecided:.2f} of its probability"
             doubts.append(f"the approximation gives {share} to subsets that cannot be scored")
         if reweighted.pareto_k > POOR_PARETO_K:
             k = f"Pareto k̂ is {reweighted.pareto_k:.2f}, above {POOR_PARETO_K}"
-            doubts.append(f"the approximation is poor: {k}; {reweighted.ess:.0f} draws are effective")
+            doubts.append(
+                f"the approximation is poor: {k}; {reweighted.ess:.0f} draws are effective"
+            )
         remedy = use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")
         for doubt in doubts:
             notes.append(Message(doubt, remedy))
@@ -218,7 +282,10 @@ class Variational:
                 "elbo_by_start": {start: one.elbo for start, one in fits.items()},
                 "rescoring_difference": check.difference,
                 "trace": {
-                    start: {name: getattr(one.trace, name).tolist() for name in ("elbo", "error", "feasible")}
+                    start: {
+                        name: getattr(one.trace, name).tolist()
+                        for name in ("elbo", "error", "feasible")
+                    }
                     for start, one in fits.items()
                 },
                 "reweighted": {
@@ -237,23 +304,32 @@ class Variational:
         for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
             check_whole_number(self, name, 1, getattr(type(self), name))
         if not 0.0 <= self.kl_analytic_probability <= 1.0:
-            raise SettingError(f"kl_analytic_probability={self.kl_analytic_probability!r} is not a probability.")
+            raise SettingError(
+                f"kl_analytic_probability={self.kl_analytic_probability!r} is not a probability."
+            )
         if self.infeasible != "relative" and not isinstance(self.infeasible, int | float):
-            raise SettingError(f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number.")
+            raise SettingError(
+                f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number."
+            )
         if set(self.starts) - set(_STARTS) or not self.starts:
-            raise SettingError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
+            raise SettingError(
+                f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}."
+            )
         check_choice(self, "screen", ("search", "lasso", "raw_lasso"))
 
     @property
     def infeasible_value(self) -> float:
-        """Objective, per row, of a draw outside the support; NaN where it is below the worst one seen inside."""
+        """Objective, per row, of a draw outside the support; NaN where it is below the worst one
+        seen inside."""
         return np.nan if self.infeasible == "relative" else float(self.infeasible)
 
     def _modes(self, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
-        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss; none where no
-        start needs a search and searching would take longer than the rest."""
+        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not
+        miss; none where no start needs a search and searching would take longer than the rest."""
         target = space.target
-        by_search = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
+        by_search = "searched" in self.starts or (
+            "informative" in self.starts and self.screen == "search"
+        )
         if not by_search and len(target.prior.free) > _QUICK_TO_SEARCH:
             nothing = np.zeros((0, target.n_features), dtype=bool)
             return nothing, nothing
@@ -267,12 +343,15 @@ class Variational:
 
     def _starts(self, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
         """{name: inclusion probabilities (f,)} of each start"""
-        prior, room = space.target.prior, 0.9 * space.max_size
+        prior = space.target.prior
+        room = 0.9 * space.max_size
         free = prior.free
         starts: dict[str, Floats] = {}
         for start in dict.fromkeys(self.starts):
             if start == "uninformative":
-                share = min(room / max(len(free), 1), 0.4) if self.inclusion is None else self.inclusion
+                share = (
+                    min(room / max(len(free), 1), 0.4) if self.inclusion is None else self.inclusion
+                )
                 starts[start] = np.full(len(free), share)
             elif start == "searched":
                 starts[start] = np.where(modes[0, free], 0.9, min(0.01, 1.0 / max(len(free), 1)))
@@ -280,39 +359,53 @@ class Variational:
                 chosen = np.isin(free, self._passed(space.target.model, modes))
                 outside = max(int((~chosen).sum()), 1)
                 rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
-                starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
+                starts[start] = np.where(
+                    chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside)
+                )
         return starts
 
     def _passed(self, model: BoundModel, modes: Mask) -> ArrayLike:
-        """Features that pass the screen; by search all members of the first mode, then of the others"""
+        """Features that pass the screen; by search all members of the first mode, then of the
+        others"""
         if self.screen == "search":
-            ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
+            ranked = dict.fromkeys(
+                int(feature) for mode in modes for feature in np.flatnonzero(mode)
+            )
             return list(ranked)[: max(self.screened, int(modes[:1].sum()))]
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
         if model.data is None:
-            raise EngineError("the lasso screen needs the rows, which are not at hand", use(engine="vi(screen=search)"))
-        return np.flatnonzero(LassoScreen(self.screened, standardize=self.screen == "lasso").screen(model.data).kept)
+            raise EngineError(
+                "the lasso screen needs the rows, which are not at hand",
+                use(engine="vi(screen=search)"),
+            )
+        return np.flatnonzero(
+            LassoScreen(self.screened, standardize=self.screen == "lasso").screen(model.data).kept
+        )
 
 
 def _law_of(target: Target, fit: Ascent) -> MeanField:
     q = MeanField(target.expanded(fit.logits, np.inf, -np.inf), target.prior.max_size)
     if fit.elbo == -np.inf:
         reasons = "; ".join(target.model.outside_support(q.mode[None]))
-        what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
+        what = (
+            "variational inference ended where no draw can be "
+            f"scored{': ' if reasons else ''}{reasons}"
+        )
         raise EngineError(what, use(engine="tempering"))
     return q
 
 
-# ---------------------------------------------------------------- importance weights, and what they do not reach
+# ---------------------------------------------------------------- importance weights, and what they
+# do not reach
 
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """Self-normalised importance estimates from draws of q. inclusion (p,); masks (k, p): distinct draws, most probable
-    first; log_ratios, log_probabilities (k,); pareto_k: tail index of the weights, see `pareto_smoothed`; ess:
-    effective number of draws; log_evidence: estimate; outside (m, p): the distinct draws that cannot be scored;
-    undecided: their share"""
+    """Self-normalised importance estimates from draws of q. inclusion (p,); masks (k, p): distinct
+    draws, most probable first; log_ratios, log_probabilities (k,); pareto_k: tail index of the
+    weights, see `pareto_smoothed`; ess: effective number of draws; log_evidence: estimate; outside
+    (m, p): the distinct draws that cannot be scored; undecided: their share"""
 
     inclusion: Floats
     masks: Mask
@@ -325,7 +418,9 @@ class Reweighted:
     undecided: float
 
 
-def reweight_draws(target: Target, q: MeanField | Mixture, n: int, rng: np.random.Generator, keep: int) -> Reweighted:
+def reweight_draws(
+    target: Target, q: MeanField | Mixture, n: int, rng: np.random.Generator, keep: int
+) -> Reweighted:
     """Of n draws of q; at most `keep` subsets are listed."""
     masks = q.sample(n, rng)
     first, group = distinct(masks)
@@ -333,8 +428,11 @@ def reweight_draws(target: Target, q: MeanField | Mixture, n: int, rng: np.rando
     return reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep)
 
 
-def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, keep: int) -> Reweighted:
-    """Weigh draws (S, p) of q by p(z)Λ(z)/q(z). log_q must be normalised over the support the draws come from."""
+def reweight(
+    masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, keep: int
+) -> Reweighted:
+    """Weigh draws (S, p) of q by p(z)Λ(z)/q(z). log_q must be normalised over the support the draws
+    come from."""
     log_weights = log_prior + log_ratios - log_q
     k, smoothed = pareto_smoothed(log_weights)
     weights = np.exp(smoothed - logsumexp(smoothed))
@@ -356,9 +454,9 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
 
 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
-    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to the largest
-    (Vehtari, Simpson, Gelman, Yao & Gabry 2024). k̂ is -inf where the largest weights tie, and inf where a few draws
-    that matter stand above all others."""
+    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to
+    the largest (Vehtari, Simpson, Gelman, Yao & Gabry 2024). k̂ is -inf where the largest weights
+    tie, and inf where a few draws that matter stand above all others."""
     n = len(log_weights)
     centred = log_weights - log_weights.max()
     n_tail = min(max(int(min(0.2 * n, 3 * np.sqrt(n))), _FEWEST_IN_TAIL - 1), n - 1)
@@ -367,7 +465,9 @@ def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
     tail = order[centred[order] > cutoff + _TIE]
     if len(tail) < _FEWEST_IN_TAIL:
         weights = np.exp(centred)
-        return (np.inf if weights[tail].sum() > _NEGLIGIBLE * weights.sum() else -np.inf), log_weights
+        return (
+            np.inf if weights[tail].sum() > _NEGLIGIBLE * weights.sum() else -np.inf
+        ), log_weights
     if np.ptp(centred[tail]) <= _TIE:
         return -np.inf, log_weights
     excess = np.exp(centred[tail]) - np.exp(cutoff)
@@ -382,7 +482,8 @@ def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
 
 
 def _fit_generalised_pareto(sorted_excess: Floats) -> tuple[float, float]:
-    """Shape and scale by the empirical-Bayes estimate of Zhang & Stephens (2009), with its weak prior on the shape."""
+    """Shape and scale by the empirical-Bayes estimate of Zhang & Stephens (2009), with its weak
+    prior on the shape."""
     n = len(sorted_excess)
     m = 30 + int(np.sqrt(n))
     grid = 1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))
@@ -406,8 +507,8 @@ def _scale(theta: Floats, shape: Floats, excess: Floats) -> Floats:
 
 
 class Missed(NamedTuple):
-    """mass: posterior probability of all subsets to which q gives less than a fiftieth of theirs; mask (p,),
-    probability: of the most probable of them"""
+    """mass: posterior probability of all subsets to which q gives less than a fiftieth of theirs;
+    mask (p,), probability: of the most probable of them"""
 
     mass: float
     mask: Mask
@@ -419,11 +520,16 @@ def missed_in_table(space: FreeSpace, q: MeanField) -> Missed:
     known = np.flatnonzero(space.table_log_joint > -np.inf)
     log_joint = space.table_log_joint[known]
     log_posterior = log_joint - logsumexp(log_joint)
-    return _missed(q, space.target.masks(space.table_draws[known]), log_posterior, np.exp(log_posterior))
+    return _missed(
+        q, space.target.masks(space.table_draws[known]), log_posterior, np.exp(log_posterior)
+    )
 
 
-def missed_at_modes(target: Target, q: MeanField, modes: Mask, n_draws: int, rng: np.random.Generator) -> Missed:
-    """Estimated by draws from q and from around each of modes (m, p), which see what draws from q alone do not."""
+def missed_at_modes(
+    target: Target, q: MeanField, modes: Mask, n_draws: int, rng: np.random.Generator
+) -> Missed:
+    """Estimated by draws from q and from around each of modes (m, p), which see what draws from q
+    alone do not."""
     local = [around(target, mode) for mode in modes]
     wide = Mixture((q, *local), np.append(0.5, np.full(len(local), 0.5 / len(local))))
     seen = reweight_draws(target, wide, n_draws, rng, n_draws)
@@ -432,15 +538,19 @@ def missed_at_modes(target: Target, q: MeanField, modes: Mask, n_draws: int, rng
 
 
 def _missed(q: MeanField, masks: Mask, log_posterior: Floats, weights: Floats) -> Missed:
-    """masks (S, p): distinct; log_posterior (S,): of each; weights (S,): the part of the posterior it stands for"""
+    """masks (S, p): distinct; log_posterior (S,): of each; weights (S,): the part of the posterior
+    it stands for"""
     rare = q.log_prob(masks) < log_posterior + np.log(MISSED_SHARE)
     worst = int(np.argmax(np.where(rare, log_posterior, -np.inf)))
-    return Missed(float(weights[rare].sum()), masks[worst], float(np.exp(min(log_posterior[worst], 0.0))))
+    return Missed(
+        float(weights[rare].sum()), masks[worst], float(np.exp(min(log_posterior[worst], 0.0)))
+    )
 
 
 class VariationalPosterior(Posterior):
-    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound. `reweighted` corrects
-    probabilities, which are those of q, by importance weights, as far as these reach (see `diagnostics`)."""
+    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
+    `reweighted` corrects probabilities, which are those of q, by importance weights, as far as
+    these reach (see `diagnostics`)."""
 
     @property
     def elbo(self) -> float:
@@ -456,7 +566,15 @@ class VariationalPosterior(Posterior):
             row[members] = True
         log_probabilities = np.array(stored["log_probabilities"])
         kept = [note for note in self.notes if not note.startswith(_AT_LEAST)]
-        about = ("feature_names", "n_subsets", "prior", "model", "outcome_name", "environments", "counts")
+        about = (
+            "feature_names",
+            "n_subsets",
+            "prior",
+            "model",
+            "outcome_name",
+            "environments",
+            "counts",
+        )
         return Posterior(
             **{name: getattr(self, name) for name in about} | stored,
             masks=masks,

@@ -1,5 +1,5 @@
-"""Variational inference for many outcomes at once on a device: ascents from all their starts, and what these come to on
-the host."""
+"""Variational inference for many outcomes at once on a device: ascents from all their starts, and
+what these come to on the host."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 # Factors of so many bytes at a time are on the device: enough subsets of 200 to keep an H200 busy.
 _WORK_BYTES = 1 << 30
-LARGEST_BATCH = 128  # keeps an H200 busy; 3.4 GB beside the moments for subsets of up to 200 of 6,170 columns
+LARGEST_BATCH = (
+    128  # keeps an H200 busy; 3.4 GB beside the moments for subsets of up to 200 of 6,170 columns
+)
 
 Result = TypeVar("Result")
 
@@ -50,7 +52,9 @@ def as_device(name: str) -> torch.device:
     try:
         import torch
     except ImportError:
-        raise SettingError(f"device={name!r} needs PyTorch: pip install 'invariant-prediction[gpu]'.") from None
+        raise SettingError(
+            f"device={name!r} needs PyTorch: pip install 'invariant-prediction[gpu]'."
+        ) from None
     cuda = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     known = ["cpu", *(["cuda"] if cuda else []), *cuda]
     if name not in known:
@@ -60,7 +64,8 @@ def as_device(name: str) -> torch.device:
 
 
 class SharedScatter:
-    """Second moments on a device, for models of any outcome whose moments are these, with rows removed or not."""
+    """Second moments on a device, for models of any outcome whose moments are these, with rows
+    removed or not."""
 
     def __init__(self, moments: Moments, device: torch.device) -> None:
         import torch
@@ -73,18 +78,20 @@ class SharedScatter:
         self.scatter = torch.as_tensor(moments.scatter, dtype=torch.float64, device=device)
 
     def suits(self, moments: Moments) -> bool:
-        """Return whether these are moments of the same columns, each of them a feature by itself."""
+        """Return whether these are moments of the same columns, each of them a feature by
+        itself."""
         return not moments.features.grouped and moments.columns == self.columns
 
     def on_device(self, model: BoundModel, removed: Floats) -> BoundModel:
-        """Return the model that scores subsets on the device, without rows `removed` (R, G, d); the model itself if the
-        device cannot."""
+        """Return the model that scores subsets on the device, without rows `removed` (R, G, d); the
+        model itself if the device cannot."""
         if not isinstance(model, GaussianFromMoments) or not self.suits(model.moments):
             return model
         return GaussianOnDevice(model.moments, self, removed, model.prediction)
 
     def problem(self, outcomes: Sequence[tuple[Scoring, Floats]]) -> Problem:
-        """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows removed (R, G, d)."""
+        """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows
+        removed (R, G, d)."""
         import torch
 
         from ..kernels.device.torch_kernels import Problem
@@ -111,8 +118,9 @@ class SharedScatter:
 
 
 class GaussianOnDevice(HomoscedasticGaussian):
-    """The model of all rows of a sweep but a few. log Λ is computed on the device; for anything else the second moments
-    of the columns concerned are taken from those of all rows, less the products of the rows that are not used.
+    """The model of all rows of a sweep but a few. log Λ is computed on the device; for anything
+    else the second moments of the columns concerned are taken from those of all rows, less the
+    products of the rows that are not used.
 
     moments : of the rows used; their `scatter` may be empty
     removed : (R, G, d), as in `kernels.device.torch_kernels.Problem`
@@ -121,7 +129,9 @@ class GaussianOnDevice(HomoscedasticGaussian):
     search_penalty = GaussianFromMoments.search_penalty
     flip_steps = GaussianFromMoments.flip_steps
 
-    def __init__(self, moments: Moments, shared: SharedScatter, removed: Floats, prediction: float = 0.0) -> None:
+    def __init__(
+        self, moments: Moments, shared: SharedScatter, removed: Floats, prediction: float = 0.0
+    ) -> None:
         super().__init__(moments, prediction=prediction)
         self._shared = shared
         self._removed = removed
@@ -133,7 +143,9 @@ class GaussianOnDevice(HomoscedasticGaussian):
 
     def _products_with_outcome(self) -> Floats:
         y = self.moments.outcome
-        products = self._shared.moments.scatter[:, y] - (self._removed * self._removed[:, :, y, None]).sum(axis=0)
+        products = self._shared.moments.scatter[:, y] - (
+            self._removed * self._removed[:, :, y, None]
+        ).sum(axis=0)
         varies = self.moments.varies
         return np.where(varies & varies[:, y, None], products, 0.0)
 
@@ -168,9 +180,13 @@ class GaussianOnDevice(HomoscedasticGaussian):
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         held = held_features(masks)
         columns = np.append(self.moments.feature_columns[held], self.moments.outcome)
-        return GaussianFromMoments(self._moments_of(columns), prediction=self.prediction), masks[:, held]
+        return GaussianFromMoments(self._moments_of(columns), prediction=self.prediction), masks[
+            :, held
+        ]
 
-    def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
+    def _score(
+        self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None
+    ) -> Floats:
         if scoring is not None:
             return super()._score(masks, penalty, scoring)
         if not len(masks):
@@ -188,7 +204,9 @@ class GaussianOnDevice(HomoscedasticGaussian):
         problem = self._shared.problem([self.outcome])
         for start in range(0, len(masks), step):
             part = slice(start, start + step)
-            there = [torch.as_tensor(given[part], device=problem.device) for given in (members, size)]
+            there = [
+                torch.as_tensor(given[part], device=problem.device) for given in (members, size)
+            ]
             with self._shared.scoring:
                 owner = torch.zeros(len(there[1]), dtype=torch.int64, device=problem.device)
                 values[part] = log_ratios(problem, Subsets(owner, *there)).cpu().numpy()
@@ -200,7 +218,9 @@ class GaussianOnDevice(HomoscedasticGaussian):
     @cached_property
     def outcome(self) -> tuple[Scoring, Floats]:
         """As `SharedScatter.problem` takes it; the scatter is there already"""
-        return self.rewarding(self.scoring_of(self.moments.scatter, no_rows(self.moments))), self._removed
+        return self.rewarding(
+            self.scoring_of(self.moments.scatter, no_rows(self.moments))
+        ), self._removed
 
     def gain_many(self, masks: ArrayLike) -> Floats:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
@@ -222,7 +242,9 @@ class GaussianOnDevice(HomoscedasticGaussian):
     def scoring_by_rows(self) -> Scoring:
         return self.complete.scoring_by_rows()
 
-    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> SubsetWalk:
+    def subset_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> SubsetWalk:
         return self.complete.subset_walk(free, forced, tolerance)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
@@ -234,9 +256,9 @@ class GaussianOnDevice(HomoscedasticGaussian):
 
 
 class Start(NamedTuple):
-    """One start of one outcome, given as `SharedScatter.problem` takes it. prior: over the free features; columns (f,):
-    theirs; forced (k,): of those always in; logits (f,); seed: of its draws; analytic (T,): when the KL term's gradient
-    is exact"""
+    """One start of one outcome, given as `SharedScatter.problem` takes it. prior: over the free
+    features; columns (f,): theirs; forced (k,): of those always in; logits (f,); seed: of its
+    draws; analytic (T,): when the KL term's gradient is exact"""
 
     outcome: tuple[Scoring, Floats]
     prior: BoundPrior
@@ -262,17 +284,22 @@ def on_device(
     from ..kernels.device.ascent import Objectives, State
 
     n = len(starts)
-    logits, log_odds = np.full((n, d), -np.inf), np.zeros((n, d))
+    logits = np.full((n, d), -np.inf)
+    log_odds = np.zeros((n, d))
     by_size = np.full((n, max(start.room for start in starts) + 2), -np.inf)
     for b, start in enumerate(starts):
-        logits[b, start.forced], logits[b, start.columns] = np.inf, start.logits
+        logits[b, start.forced] = np.inf
+        logits[b, start.columns] = start.logits
         log_odds[b, start.columns] = start.prior.log_odds
-        by_size[b, len(start.forced) : start.room + 1] = start.prior.log_size_weight[: start.prior.max_size + 1]
+        by_size[b, len(start.forced) : start.room + 1] = start.prior.log_size_weight[
+            : start.prior.max_size + 1
+        ]
 
     def there(values: object, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         return torch.as_tensor(np.array(values), dtype=dtype, device=device)
 
-    n_rows, seeds = there([start.n_rows for start in starts]), there([start.seed for start in starts], torch.int64)
+    n_rows = there([start.n_rows for start in starts])
+    seeds = there([start.seed for start in starts], torch.int64)
     objectives = Objectives(there(log_odds), there(by_size), n_rows, engine.infeasible_value)
     state = State(there(logits), there(np.zeros(n)), there(np.zeros(n), torch.bool), seeds)
     return objectives, state, there([-start.prior.log_normalizer for start in starts])
@@ -289,17 +316,23 @@ def climb_together(
 
     from ..kernels.device.ascent import Leaders, ascend, with_prior_and_entropy
 
-    device, d, n, iterations = shared.device, shared.scatter.shape[1], len(starts), engine.iterations
+    device = shared.device
+    d = shared.scatter.shape[1]
+    n = len(starts)
+    iterations = engine.iterations
     objectives, state, constant = on_device(engine, starts, d, device)
     analytic = torch.as_tensor(np.array([start.analytic for start in starts]).T, device=device)
     problem = shared.problem([start.outcome for start in starts])
     rates = engine.schedule.rates(iterations).tolist()
     leaders = Leaders.none(n, engine.leading, d, device)
     climbs: list[Climb | None] = [None] * n
-    traces, going = np.empty((3, iterations, n)), np.ones(n, dtype=bool)
+    traces = np.empty((3, iterations, n))
+    going = np.ones(n, dtype=bool)
     for first in range(0, iterations, STRETCH):
         part = slice(first, min(first + STRETCH, iterations))
-        stretch = ascend(problem, objectives, state, first, rates[part], analytic[part], engine.pairs)
+        stretch = ascend(
+            problem, objectives, state, first, rates[part], analytic[part], engine.pairs
+        )
         elbo = with_prior_and_entropy(objectives, stretch, constant)
         leaders = leaders.joined(elbo - 2.0 * stretch.error, first, stretch.logits)
         traces[:, part] = torch.stack([elbo, stretch.error, stretch.feasible]).cpu().numpy()
@@ -321,8 +354,8 @@ def climb_together(
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One outcome: how to make its target, and how to run. removed (R, G, d): rows that are not used for it, as in
-    `kernels.device.problem.Problem`"""
+    """One outcome: how to make its target, and how to run. removed (R, G, d): rows that are not
+    used for it, as in `kernels.device.problem.Problem`"""
 
     name: str
     target: Callable[[], Target]
@@ -338,8 +371,8 @@ class Found(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A job that is prepared: its target is scored on the device. climbs: one for each start, None where the device
-    cannot score all draws; seconds: its share of the batch"""
+    """A job that is prepared: its target is scored on the device. climbs: one for each start, None
+    where the device cannot score all draws; seconds: its share of the batch"""
 
     job: Job
     target: Target
@@ -357,11 +390,13 @@ def each_posterior(
     n_jobs: int | None = None,
     report: Callable[[float], object] = lambda share: None,
 ) -> Iterator[Result]:
-    """Yield use(name, found) of each job, the same whatever is computed together and for any n_jobs; found is None if
-    the device cannot score for the model, or if something is wrong with the outcome: the fit alone shows what.
+    """Yield use(name, found) of each job, the same whatever is computed together and for any
+    n_jobs; found is None if the device cannot score for the model, or if something is wrong with
+    the outcome: the fit alone shows what.
 
-    n_jobs : threads that prepare a batch for the device and, when the device has done with it, finish it. They never
-        work while the device does: a thread that wants the interpreter's lock would hold up the launches
+    n_jobs : threads that prepare a batch for the device and, when the device has done with it,
+        finish it. They never work while the device does: a thread that wants the interpreter's lock
+        would hold up the launches
     report : called now and then with the share of a batch's iterations that are done
     """
 
@@ -402,24 +437,35 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
         seed = int(rng.integers(-(1 << 63), 1 << 63))
         analytic = rng.random(engine.iterations) < engine.kl_analytic_probability
         where = columns[prior.free], columns[prior.forced]
-        starts.append(Start(model.outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
+        starts.append(
+            Start(model.outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic)
+        )
     return _Waiting(job, replace(target, model=model), ready, starts)
 
 
 def _together(
-    engine: Variational, batch: Sequence[_Waiting], shared: SharedScatter, report: Callable[[float], object]
+    engine: Variational,
+    batch: Sequence[_Waiting],
+    shared: SharedScatter,
+    report: Callable[[float], object],
 ) -> Iterator[_Waiting]:
-    """Climb from all starts of a batch; in halves if the device has too little memory for all at once."""
+    """Climb from all starts of a batch; in halves if the device has too little memory for all at
+    once."""
     import torch
 
     if not batch:
         return
     started = time.perf_counter()
     try:
-        climbs = iter(climb_together(engine, [start for one in batch for start in one.starts], shared, report))
+        climbs = iter(
+            climb_together(engine, [start for one in batch for start in one.starts], shared, report)
+        )
     except torch.OutOfMemoryError as error:
         if len(batch) == 1:
-            what = f"device {shared.device} has too little memory for one outcome ({batch[0].job.name}): {error}"
+            what = (
+                f"device {shared.device} has too little memory for one outcome "
+                f"({batch[0].job.name}): {error}"
+            )
             raise EngineError(f"{what}. Use fewer pairs, or leave device= out.") from error
         climbs = None
     if climbs is None:
@@ -442,7 +488,9 @@ def _finished(engine: Variational, one: _Waiting) -> Found | None:
     target = replace(one.target, model=model)
     space = FreeSpace(target)
     scorer = ScoredSubsets(
-        lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory
+        lambda draws: model.log_ratio_many(target.masks(draws)),
+        len(target.prior.free),
+        engine.memory,
     )
     fits = {
         name: measured(space, climbed, rng, engine.fresh, scorer)

@@ -1,7 +1,9 @@
-"""The active set of one chain: a Cholesky factor per group that follows single additions and removals.
+"""The active set of one chain: a Cholesky factor per group that follows single additions and
+removals.
 
-For the k active columns of a group, `rows` holds L⁻¹ · (active × all columns) of the scaled second moments, with L[i,
-m] = rows[m, active[i]]. Adding or removing (Givens) one of d columns is O(k·d); all flips of log Λ are O(d + k³).
+For the k active columns of a group, `rows` holds L⁻¹ · (active × all columns) of the scaled second
+moments, with L[i, m] = rows[m, active[i]]. Adding or removing (Givens) one of d columns is O(k·d);
+all flips of log Λ are O(d + k³).
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ _STRIP = 256
 
 
 class Scoring(NamedTuple):
-    """What scoring a subset takes. scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not
-    vary in the group; outcome: its column; weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share);
-    tolerance: smallest decidable pivot; rows: what decides below it"""
+    """What scoring a subset takes. scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0
+    where a column does not vary in the group; outcome: its column; weights (G,), offset: log Λ =
+    offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot; rows: what decides
+    below it"""
 
     scatter: Any
     inverse_scale: np.ndarray
@@ -41,9 +44,10 @@ class Scoring(NamedTuple):
 
 
 class ActiveSet(NamedTuple):
-    """Factors of one subset; columns that are constant inside a group are not active there. active (G, c): columns in
-    the order they entered; size (G,): how many; rows (G, c, d); remaining (G, d): variance share that the active ones
-    leave; covariance (G, d): with the outcome, what they leave of it; the rest is work space"""
+    """Factors of one subset; columns that are constant inside a group are not active there. active
+    (G, c): columns in the order they entered; size (G,): how many; rows (G, c, d); remaining (G,
+    d): variance share that the active ones leave; covariance (G, d): with the outcome, what they
+    leave of it; the rest is work space"""
 
     active: np.ndarray
     size: np.ndarray
@@ -71,16 +75,22 @@ def active_set(n_groups: int, n_columns: int, capacity: int) -> ActiveSet:
 
 @kernel(fastmath={"contract"})
 def _add_to_group(scoring, state, g, column):
-    scale, rows, k = scoring.inverse_scale[g], state.rows[g], state.size[g]
-    own, d, new = scale[column], scale.size, rows[k]
+    scale = scoring.inverse_scale[g]
+    rows = state.rows[g]
+    k = state.size[g]
+    own = scale[column]
+    d = scale.size
+    new = rows[k]
     if own == 0.0:
         return True
     source = gram_row(scoring.scatter, g, column)
     for j in range(d):
         new[j] = source[j] * own * scale[j]
     for m in range(0, k - 1, 2):
-        first, second = rows[m], rows[m + 1]
-        a, b = first[column], second[column]
+        first = rows[m]
+        second = rows[m + 1]
+        a = first[column]
+        b = second[column]
         for j in range(d):
             new[j] -= a * first[j] + b * second[j]
     if k % 2:
@@ -92,7 +102,8 @@ def _add_to_group(scoring, state, g, column):
     if not pivot >= scoring.tolerance:
         return False
     reciprocal = 1.0 / np.sqrt(pivot)
-    remaining, covariance = state.remaining[g], state.covariance[g]
+    remaining = state.remaining[g]
+    covariance = state.covariance[g]
     with_outcome = new[scoring.outcome] * reciprocal
     for j in range(d):
         value = new[j] * reciprocal
@@ -106,7 +117,8 @@ def _add_to_group(scoring, state, g, column):
 
 @kernel
 def add_column(scoring, state, column):
-    """Add a column that is not active. False, with the state unusable, when a pivot falls under the tolerance."""
+    """Add a column that is not active. False, with the state unusable, when a pivot falls under the
+    tolerance."""
     decidable = True
     for g in range(scoring.weights.size):
         decidable = decidable and _add_to_group(scoring, state, g, column)
@@ -120,22 +132,30 @@ def remove_column(scoring, state, column):
     for g in range(n_groups):
         if scoring.inverse_scale[g, column] == 0.0:
             continue
-        rows, active, k, place = state.rows[g], state.active[g], state.size[g], 0
+        rows = state.rows[g]
+        active = state.active[g]
+        k = state.size[g]
+        place = 0
         while active[place] != column:
             place += 1
         for i in range(place, k - 1):
             following = active[i + 1]
             active[i] = following
-            upper, lower = rows[i], rows[i + 1]
-            a, b = upper[following], lower[following]
+            upper = rows[i]
+            lower = rows[i + 1]
+            a = upper[following]
+            b = lower[following]
             radius = np.sqrt(a * a + b * b)
-            cosine, sine = a / radius, b / radius
+            cosine = a / radius
+            sine = b / radius
             for j in range(d):
-                first, second = upper[j], lower[j]
+                first = upper[j]
+                second = lower[j]
                 upper[j] = cosine * first + sine * second
                 lower[j] = cosine * second - sine * first
         last = rows[k - 1]
-        remaining, covariance = state.remaining[g], state.covariance[g]
+        remaining = state.remaining[g]
+        covariance = state.covariance[g]
         with_outcome = last[scoring.outcome]
         for j in range(d):
             remaining[j] += last[j] * last[j]
@@ -145,10 +165,12 @@ def remove_column(scoring, state, column):
 
 @kernel(fastmath={"contract"})
 def _factorise(scoring, g, active, k, lower):
-    """lower = Cholesky factor of the k active columns of a group; False when a pivot falls under the tolerance."""
+    """lower = Cholesky factor of the k active columns of a group; False when a pivot falls under
+    the tolerance."""
     scale = scoring.inverse_scale[g]
     for i in range(k):
-        source, own = gram_row(scoring.scatter, g, active[i]), scale[active[i]]
+        source = gram_row(scoring.scatter, g, active[i])
+        own = scale[active[i]]
         for m in range(i + 1):
             total = source[active[m]] * own * scale[active[m]]
             for h in range(m):
@@ -166,15 +188,23 @@ def _factorise(scoring, g, active, k, lower):
 def _forward(lower, rows, k, start, stop):
     """rows[:k, start:stop] = L⁻¹ · rows[:k, start:stop]"""
     for i in range(k):
-        row, fours, reciprocal = rows[i, start:stop], i - i % 4, 1.0 / lower[i, i]
+        row = rows[i, start:stop]
+        fours = i - i % 4
+        reciprocal = 1.0 / lower[i, i]
         for m in range(0, fours, 4):
-            first, second = rows[m, start:stop], rows[m + 1, start:stop]
-            third, fourth = rows[m + 2, start:stop], rows[m + 3, start:stop]
-            a, b, c, e = lower[i, m], lower[i, m + 1], lower[i, m + 2], lower[i, m + 3]
+            first = rows[m, start:stop]
+            second = rows[m + 1, start:stop]
+            third = rows[m + 2, start:stop]
+            fourth = rows[m + 3, start:stop]
+            a = lower[i, m]
+            b = lower[i, m + 1]
+            c = lower[i, m + 2]
+            e = lower[i, m + 3]
             for j in range(row.size):
                 row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
         for m in range(fours, i):
-            earlier, factor = rows[m, start:stop], lower[i, m]
+            earlier = rows[m, start:stop]
+            factor = lower[i, m]
             for j in range(row.size):
                 row[j] -= factor * earlier[j]
         for j in range(row.size):
@@ -183,8 +213,14 @@ def _forward(lower, rows, k, start, stop):
 
 @kernel(fastmath={"contract"})
 def _load_group(scoring, state, g, included):
-    scale, y, rows, active = scoring.inverse_scale[g], scoring.outcome, state.rows[g], state.active[g]
-    remaining, covariance, d, k = state.remaining[g], state.covariance[g], scale.size, ZERO
+    scale = scoring.inverse_scale[g]
+    y = scoring.outcome
+    rows = state.rows[g]
+    active = state.active[g]
+    remaining = state.remaining[g]
+    covariance = state.covariance[g]
+    d = scale.size
+    k = ZERO
     for j in range(d):
         if included[j] and scale[j] > 0.0:
             active[k] = j
@@ -193,7 +229,8 @@ def _load_group(scoring, state, g, included):
         return False
     state.size[g] = k
     for i in range(k):
-        row, own = rows[i], scale[active[i]]
+        row = rows[i]
+        own = scale[active[i]]
         source = gram_row(scoring.scatter, g, active[i])
         for j in range(d):
             row[j] = source[j] * own * scale[j]
@@ -215,7 +252,8 @@ def _load_group(scoring, state, g, included):
 
 @kernel
 def load(scoring, state, included):
-    """Start from the columns where `included` (d,) holds. False, with the state unusable, when undecidable."""
+    """Start from the columns where `included` (d,) holds. False, with the state unusable, when
+    undecidable."""
     decidable = True
     for g in range(scoring.weights.size):
         decidable = decidable and _load_group(scoring, state, g, included)
@@ -230,7 +268,8 @@ def _invert_factor(rows, active, k, inverse):
         for j in range(i):
             row[j] = 0.0
         for m in range(i):
-            factor, earlier = rows[m, active[i]], inverse[m]
+            factor = rows[m, active[i]]
+            earlier = inverse[m]
             for j in range(m + 1):
                 row[j] -= factor * earlier[j]
         reciprocal = 1.0 / rows[i, active[i]]
@@ -241,30 +280,43 @@ def _invert_factor(rows, active, k, inverse):
 
 @kernel
 def _outcome_from_rows(scoring, state, g):
-    """Give group g of the state the factor, the outcome's residual and its covariances that the rows have."""
-    rows, y, k = scoring.rows, scoring.outcome, state.size[g]
+    """Give group g of the state the factor, the outcome's residual and its covariances that the
+    rows have."""
+    rows = scoring.rows
+    y = scoring.outcome
+    k = state.size[g]
     columns = np.append(state.active[g, :k], y)
     basis = unit_members(rows, g, columns)
     triangle = to_triangle(basis)
     for i in range(k + 1):
         for m in range(min(i + 1, k)):
             state.rows[g, m, columns[i]] = triangle[i, m]
-    root, direction = triangle[k, k], basis[k]
+    root = triangle[k, k]
+    direction = basis[k]
     state.remaining[g, y] = root * root
     work = np.empty(direction.size)
     for j in range(state.covariance.shape[1]):
         other = column_deviations(rows, g, j, work)
         squares = dot(other, other)
-        state.covariance[g, j] = root * dot(other, direction) / np.sqrt(squares) if squares > 0.0 else 0.0
+        state.covariance[g, j] = (
+            root * dot(other, direction) / np.sqrt(squares) if squares > 0.0 else 0.0
+        )
 
 
 @kernel(fastmath={"contract"})
 def _flip_ratios(scoring, state, g):
-    """state.ratio[j] = what the subset with column j flipped leaves of the outcome in group g over what it leaves now;
-    NaN where undecidable, 1 for the outcome. False when the outcome is determined by the active columns."""
-    y, tolerance, scale = scoring.outcome, scoring.tolerance, scoring.inverse_scale[g]
-    ratio, inverse, remaining, covariance = state.ratio, state.inverse, state.remaining[g], state.covariance[g]
-    smallest, highest = tolerance, np.inf
+    """state.ratio[j] = what the subset with column j flipped leaves of the outcome in group g over
+    what it leaves now; NaN where undecidable, 1 for the outcome. False when the outcome is
+    determined by the active columns."""
+    y = scoring.outcome
+    tolerance = scoring.tolerance
+    scale = scoring.inverse_scale[g]
+    ratio = state.ratio
+    inverse = state.inverse
+    remaining = state.remaining[g]
+    covariance = state.covariance[g]
+    smallest = tolerance
+    highest = np.inf
     if not remaining[y] >= tolerance and rows_at_hand(scoring.rows):
         _outcome_from_rows(scoring, state, g)
         smallest = max(DEPENDENT, tolerance * remaining[y])
@@ -278,12 +330,16 @@ def _flip_ratios(scoring, state, g):
         decidable = remaining[j] >= tolerance and after >= smallest
         value = after * over_residual if decidable else np.nan
         ratio[j] = value if scale[j] > 0.0 else 1.0
-    k, rows, active = state.size[g], state.rows[g], state.active[g]
+    k = state.size[g]
+    rows = state.rows[g]
+    active = state.active[g]
     _invert_factor(rows, active, k, inverse)
-    coefficient, variance = state.fits[0], state.fits[1]
+    coefficient = state.fits[0]
+    variance = state.fits[1]
     state.fits[:, :k] = 0.0
     for i in range(k):
-        row, with_outcome = inverse[i], rows[i, y]
+        row = inverse[i]
+        with_outcome = rows[i, y]
         for j in range(i + 1):
             coefficient[j] += row[j] * with_outcome
             variance[j] += row[j] * row[j]
@@ -296,10 +352,11 @@ def _flip_ratios(scoring, state, g):
 
 @kernel(fastmath={"contract"})
 def flip_scores(scoring, state, change):
-    """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN. Where
-    the active columns leave less of the outcome than second moments can tell, the rows say what they leave; then a flip
-    is decidable when it changes that by a factor within 1/tolerance and stays below where second moments decide. False,
-    with all of `change` NaN, when the outcome is determined by the active columns."""
+    """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's
+    entry is NaN. Where the active columns leave less of the outcome than second moments can tell,
+    the rows say what they leave; then a flip is decidable when it changes that by a factor within
+    1/tolerance and stays below where second moments decide. False, with all of `change` NaN, when
+    the outcome is determined by the active columns."""
     change[:] = 0.0
     for g in range(scoring.weights.size):
         if not _flip_ratios(scoring, state, g):
@@ -312,8 +369,9 @@ def flip_scores(scoring, state, change):
 
 @kernel
 def flip_log_shares(scoring, state, included, out):
-    """out[g, j] = log of what the subset `included` (d,) with column j flipped leaves of the outcome in group g; NaN
-    where undecidable. The outcome's entry is the subset's own. False, with all NaN, when that is undecidable."""
+    """out[g, j] = log of what the subset `included` (d,) with column j flipped leaves of the
+    outcome in group g; NaN where undecidable. The outcome's entry is the subset's own. False, with
+    all NaN, when that is undecidable."""
     out[:] = np.nan
     if not load(scoring, state, included):
         return False
@@ -327,8 +385,8 @@ def flip_log_shares(scoring, state, included, out):
 
 
 def flip_changes(scoring, state, included):
-    """(d,) change of log Λ when each column of the subset `included` (d,) is flipped; NaN for the outcome, where
-    undecidable, and everywhere if the subset itself is."""
+    """(d,) change of log Λ when each column of the subset `included` (d,) is flipped; NaN for the
+    outcome, where undecidable, and everywhere if the subset itself is."""
     logs = np.empty(scoring.inverse_scale.shape)
     flip_log_shares(scoring, state, included, logs)
     change = scoring.weights @ (logs - logs[:, scoring.outcome, None])

@@ -1,6 +1,8 @@
-"""All subsets of f features in one compiled call: scored block by block, weighed by the prior, summed and sifted.
+"""All subsets of f features in one compiled call: scored block by block, weighed by the prior,
+summed and sifted.
 
-A block is a choice of the features beyond the first few, by the bits of its number, joined by all subsets of those.
+A block is a choice of the features beyond the first few, by the bits of its number, joined by all
+subsets of those.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from .subset_tree import add_environment, block_shares, joined_columns, screen_b
 
 
 class Layout(NamedTuple):
-    """Subsets of f features, joined by the columns `forced`. starts (f+1,): feature j has the columns
-    columns[starts[j]:starts[j+1]]; low_starts (b+1,): those of the first b, which make a block. sizes (2**b,): members
-    of each subset of a block; counted (f+1,): sizes inside the prior's support. low_ranks, low_missing (2**b,): as in
-    `screen_block`; ranks, missing (f+1,): of each feature, the last of the forced columns"""
+    """Subsets of f features, joined by the columns `forced`. starts (f+1,): feature j has the
+    columns columns[starts[j]:starts[j+1]]; low_starts (b+1,): those of the first b, which make a
+    block. sizes (2**b,): members of each subset of a block; counted (f+1,): sizes inside the
+    prior's support. low_ranks, low_missing (2**b,): as in `screen_block`; ranks, missing (f+1,): of
+    each feature, the last of the forced columns"""
 
     forced: np.ndarray
     columns: np.ndarray
@@ -35,8 +38,8 @@ class Layout(NamedTuple):
 
 
 class LogPrior(NamedTuple):
-    """log p(z) is the sum of the log odds (f,) of the members beyond the first b features, of low (f-b+1, 2**b), by how
-    many these are, for the others, and of `constant`"""
+    """log p(z) is the sum of the log odds (f,) of the members beyond the first b features, of low
+    (f-b+1, 2**b), by how many these are, for the others, and of `constant`"""
 
     log_odds: np.ndarray
     low: np.ndarray
@@ -44,13 +47,15 @@ class LogPrior(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of several blocks. total (3,): log scale, then in units of exp of that Σ w and Σ w·log w; pairs (f, f), lower
-    triangle: Σ w over subsets that hold two features, in these units; log_masses: of each of all blocks log Σ w.
+    """Of several blocks. total (3,): log scale, then in units of exp of that Σ w and Σ w·log w;
+    pairs (f, f), lower triangle: Σ w over subsets that hold two features, in these units;
+    log_masses: of each of all blocks log Σ w.
 
-    number (3,): how many subsets inside the prior's support are undecidable, how many leading ones there are, and how
-    many that may be compatible. undecidable (f+1, m): the first positions of each size, -1 beyond. values, ratios,
-    positions (k,): log posterior, log Λ and position of leading subsets, a heap whose root is the first to go. picks
-    (n, 3), places (n,): gain, log posterior and log Λ, and position, of subsets that may be compatible
+    number (3,): how many subsets inside the prior's support are undecidable, how many leading ones
+    there are, and how many that may be compatible. undecidable (f+1, m): the first positions of
+    each size, -1 beyond. values, ratios, positions (k,): log posterior, log Λ and position of
+    leading subsets, a heap whose root is the first to go. picks (n, 3), places (n,): gain, log
+    posterior and log Λ, and position, of subsets that may be compatible
     """
 
     total: np.ndarray
@@ -79,7 +84,8 @@ def space_for(n):
 
 
 def sums_for(n_features, keep, examples, n_picks, log_masses):
-    """Of nothing yet, with room for so many leading subsets, examples of each size and compatible subsets."""
+    """Of nothing yet, with room for so many leading subsets, examples of each size and compatible
+    subsets."""
     return Sums(
         np.array([-np.inf, 0.0, 0.0]),
         np.zeros((n_features, n_features)),
@@ -96,12 +102,20 @@ def sums_for(n_features, keep, examples, n_picks, log_masses):
 
 @kernel
 def _high_columns(layout, number):
-    """The forced columns and those of the features that a block chooses, ascending; how many of these there are, and
-    the rank and the missing ranks of all"""
-    forced, columns, starts, b = layout.forced, layout.columns, layout.starts, layout.low_starts.size - 1
-    ranks, missing, f = layout.ranks, layout.missing, starts.size - 1
-    found, n, n_high = np.empty(forced.size + columns.size, np.int64), forced.size, ZERO
-    rank, lacking = ranks[f], missing[f]
+    """The forced columns and those of the features that a block chooses, ascending; how many of
+    these there are, and the rank and the missing ranks of all"""
+    forced = layout.forced
+    columns = layout.columns
+    starts = layout.starts
+    b = layout.low_starts.size - 1
+    ranks = layout.ranks
+    missing = layout.missing
+    f = starts.size - 1
+    found = np.empty(forced.size + columns.size, np.int64)
+    n = forced.size
+    n_high = ZERO
+    rank = ranks[f]
+    lacking = missing[f]
     copy_into(found[:n], forced)
     for j in range(b, f):
         if (number >> (j - b)) & 1:
@@ -112,7 +126,8 @@ def _high_columns(layout, number):
                 found[n] = columns[i]
                 n += 1
     for i in range(1, n):
-        value, k = found[i], i
+        value = found[i]
+        k = i
         while k > 0 and found[k - 1] > value:
             found[k] = found[k - 1]
             k -= 1
@@ -128,7 +143,8 @@ def _shares_from_rows(rows, outcome, g, fixed, starts, block, asked, tree_rows, 
         unknown |= shares[s] != shares[s] and asked[s]
     if not unknown:
         return
-    singles, decided = longest(starts) <= 1, shares.copy()
+    singles = longest(starts) <= 1
+    decided = shares.copy()
     if singles:
         fill_shares_from_rows(rows, g, fixed, block, tree_rows, outcome, decided)
     for s in range(shares.size):
@@ -136,7 +152,9 @@ def _shares_from_rows(rows, outcome, g, fixed, starts, block, asked, tree_rows, 
             if singles:
                 shares[s] = decided[s]
             else:
-                shares[s] = share_from_rows(rows, g, joined_columns(fixed, starts, block, s), outcome)
+                shares[s] = share_from_rows(
+                    rows, g, joined_columns(fixed, starts, block, s), outcome
+                )
 
 
 @kernel
@@ -162,7 +180,8 @@ def _highest(values):
 @kernel(fastmath={"contract", "reassoc"})
 def _totals(weights, values):
     """Σ w, and Σ w·value, where 0·(-inf) counts as 0"""
-    total, weighted = 0.0, 0.0
+    total = 0.0
+    weighted = 0.0
     for s in range(weights.size):
         total += weights[s]
         weighted += weights[s] * max(values[s], -1e300)
@@ -181,7 +200,8 @@ def _halved(weights, half):
 
 @kernel
 def fold_pairs(weights, b, pairs):
-    """pairs (b, b), lower triangle: sums of weights (2**b,), which are overwritten, over positions with two bits"""
+    """pairs (b, b), lower triangle: sums of weights (2**b,), which are overwritten, over positions
+    with two bits"""
     for i in range(b - 1, -1, -1):
         half = 1 << i
         pairs[i, i] = _halved(weights, half)
@@ -192,14 +212,15 @@ def fold_pairs(weights, b, pairs):
 
 @kernel
 def _precedes(values, positions, i, k):
-    """Whether leading subset i goes before k: it has the smaller value, of equal ones the later position."""
+    """Whether leading subset i goes before k: it has the smaller value, of equal ones the later
+    position."""
     return values[i] < values[k] or (values[i] == values[k] and positions[i] > positions[k])
 
 
 @kernel
 def lead(values, ratios, positions, n, value, ratio, position):
-    """Add to the n leading subsets, of which the first to go makes room where there is none; returns how many there
-    are."""
+    """Add to the n leading subsets, of which the first to go makes room where there is none;
+    returns how many there are."""
     full = n == values.size
     place = ZERO if full else n
     values[place] = value
@@ -225,8 +246,10 @@ def lead(values, ratios, positions, n, value, ratio, position):
 
 @kernel
 def _note_undecidable(log_ratio, asked, sizes, first, examples):
-    """Subsets of a block that begins at position `first`, of `sizes` and more; returns how many there are."""
-    n, n_unknown = ZERO, ZERO
+    """Subsets of a block that begins at position `first`, of `sizes` and more; returns how many
+    there are."""
+    n = ZERO
+    n_unknown = ZERO
     for s in range(log_ratio.size):
         n_unknown += log_ratio[s] != log_ratio[s]
     for s in range(log_ratio.size if n_unknown else 0):
@@ -295,15 +318,32 @@ def _weigh(b, number, log_posterior, highest, weights, total, pairs):
 
 @kernel
 def walk_blocks(scoring, screen, layout, prior, first, stop, least, lowest, whole, space, sums):
-    """Add blocks first:stop to the sums, as far as there is room for subsets that may be compatible; returns the first
-    block that is not added. least (r,): as in `screen_block`, or none; lowest (1,): what leading subsets exceed; others
-    may raise both meanwhile. whole (2**f,), or none: gets log p(z)Λ(z)."""
-    log_ratio, gain, work, starts = space.log_ratio, space.gain, space.work, layout.low_starts
-    sizes, counted, block = layout.sizes, layout.counted, layout.columns[: starts[-1]]
-    values, ratios, positions, counts = sums.values, sums.ratios, sums.positions, sums.number
-    picks, places, pairs, total = sums.picks, sums.places, sums.pairs, sums.total
-    weights, rows, n, last = scoring.weights, scoring.rows, sizes.size, scoring.weights.size - 1
-    tree, absent, asked = tree_work(starts), np.empty(block.size + 1, np.bool_), np.empty(n, np.bool_)
+    """Add blocks first:stop to the sums, as far as there is room for subsets that may be
+    compatible; returns the first block that is not added. least (r,): as in `screen_block`, or
+    none; lowest (1,): what leading subsets exceed; others may raise both meanwhile. whole (2**f,),
+    or none: gets log p(z)Λ(z)."""
+    log_ratio = space.log_ratio
+    gain = space.gain
+    work = space.work
+    starts = layout.low_starts
+    sizes = layout.sizes
+    counted = layout.counted
+    block = layout.columns[: starts[-1]]
+    values = sums.values
+    ratios = sums.ratios
+    positions = sums.positions
+    counts = sums.number
+    picks = sums.picks
+    places = sums.places
+    pairs = sums.pairs
+    total = sums.total
+    weights = scoring.weights
+    rows = scoring.rows
+    n = sizes.size
+    last = scoring.weights.size - 1
+    tree = tree_work(starts)
+    absent = np.empty(block.size + 1, np.bool_)
+    asked = np.empty(n, np.bool_)
     for number in range(first, stop):
         if least.size and places.size < counts[2] + n:
             return number
@@ -315,19 +355,32 @@ def walk_blocks(scoring, screen, layout, prior, first, stop, least, lowest, whol
         for g in range(last + 1):
             shares = block_shares(scoring, g, fixed, block, absent, tree)
             if rows_at_hand(rows):
-                _shares_from_rows(rows, scoring.outcome, g, fixed, starts, block, asked, tree.rows, shares)
+                _shares_from_rows(
+                    rows, scoring.outcome, g, fixed, starts, block, asked, tree.rows, shares
+                )
             if g < last and least.size:
                 add_environment(weights[g], screen.squares[g], shares, log_ratio, work)
                 continue
             if least.size:
-                screen_block(screen, shares, work, layout.low_ranks, layout.low_missing, rank, lacking, least, gain)
+                screen_block(
+                    screen,
+                    shares,
+                    work,
+                    layout.low_ranks,
+                    layout.low_missing,
+                    rank,
+                    lacking,
+                    least,
+                    gain,
+                )
             add_weighted_log(log_ratio, weights[g], shares)
         _settle(scoring, fixed, starts, block, asked, log_ratio)
         constant = 0.0
         for j in range(starts.size - 1, layout.starts.size - 1):
             constant += prior.log_odds[j] if (number >> (j - starts.size + 1)) & 1 else 0.0
         constant -= prior.constant
-        low, start = prior.low[n_high], number * n
+        low = prior.low[n_high]
+        start = number * n
         log_posterior = whole[start : start + n] if whole.size else space.log_posterior
         for s in range(n):
             value = log_ratio[s] + low[s] + constant
@@ -335,9 +388,15 @@ def walk_blocks(scoring, screen, layout, prior, first, stop, least, lowest, whol
         highest = _highest(log_posterior)
         counts[0] += _note_undecidable(log_ratio, asked, sizes, start, sums.undecidable[n_high:])
         if values.size and highest > lowest[0]:
-            counts[1] = _note_leading(log_posterior, log_ratio, start, lowest[0], values, ratios, positions, counts[1])
+            counts[1] = _note_leading(
+                log_posterior, log_ratio, start, lowest[0], values, ratios, positions, counts[1]
+            )
         if least.size:
-            counts[2] = _note_compatible(gain, log_posterior, log_ratio, start, picks, places, counts[2])
+            counts[2] = _note_compatible(
+                gain, log_posterior, log_ratio, start, picks, places, counts[2]
+            )
         if highest > -np.inf:
-            sums.log_masses[number] = _weigh(starts.size - 1, number, log_posterior, highest, work, total, pairs)
+            sums.log_masses[number] = _weigh(
+                starts.size - 1, number, log_posterior, highest, work, total, pairs
+            )
     return stop

@@ -1,6 +1,7 @@
 """What ICP and EILLS compute of listed subsets.
 
-A list of subsets is (starts, members): subset s holds the columns members[starts[s]:starts[s+1]], ascending.
+A list of subsets is (starts, members): subset s holds the columns members[starts[s]:starts[s+1]],
+ascending.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from .row_residuals import of_one_size, triangular_factor, triangular_factors
 
 
 def residual_moments(gram, local, means, starts, members, tolerance):
-    """mean, scatter (S, E): of the residuals of the pooled fit in each environment; NaN where a pivot, or what
-    cancellation leaves of a scatter, is below `tolerance`. gram (d, d): pooled scatter of [x, y] with unit diagonal;
-    local (E, d, d), means (E, d): each environment's scatter and its mean's distance from the pooled mean, in the same
-    units"""
-    slopes, outcome = subset_slopes(gram, tolerance, starts, members), len(gram) - 1
+    """mean, scatter (S, E): of the residuals of the pooled fit in each environment; NaN where a
+    pivot, or what cancellation leaves of a scatter, is below `tolerance`. gram (d, d): pooled
+    scatter of [x, y] with unit diagonal; local (E, d, d), means (E, d): each environment's scatter
+    and its mean's distance from the pooled mean, in the same units"""
+    slopes = subset_slopes(gram, tolerance, starts, members)
+    outcome = len(gram) - 1
     spread = np.sqrt(np.diagonal(local, axis1=1, axis2=2))
     mean, scatter = np.empty((2, len(slopes), len(local)))
     for which, chosen in of_one_size(starts, members, lambda k: len(local) * (k + 1) ** 2):
@@ -25,18 +27,22 @@ def residual_moments(gram, local, means, starts, members, tolerance):
         residual = np.column_stack([-slopes[which[:, None], chosen], np.ones(len(chosen))])
         # No products of matrices: their rows round together.
         mean[which] = np.einsum("si,esi->se", residual, means[:, columns])
-        products = np.einsum("esij,sj->esi", local[:, columns[:, :, None], columns[:, None]], residual)
+        products = np.einsum(
+            "esij,sj->esi", local[:, columns[:, :, None], columns[:, None]], residual
+        )
         scatter[which] = np.einsum("si,esi->se", residual, products)
         lengths = np.einsum("si,esi->se", np.abs(residual), spread[:, columns])
         unknown = which[~(scatter[which] >= tolerance * lengths**2).all(axis=1)]
-        mean[unknown], scatter[unknown] = np.nan, np.nan
+        mean[unknown] = np.nan
+        scatter[unknown] = np.nan
     return mean, scatter
 
 
 def residual_moments_by_rows(rows, ends, counts, starts, members, dependent):
-    """As residual_moments, by orthogonalising rows (d, m); a column that depends on earlier ones adds nothing. Places
-    ends[e-1]..ends[e]-1 belong to environment e, the last being its mean's distance from the pooled mean times the root
-    of its count. Both are zero everywhere when the features determine the outcome."""
+    """As residual_moments, by orthogonalising rows (d, m); a column that depends on earlier ones
+    adds nothing. Places ends[e-1]..ends[e]-1 belong to environment e, the last being its mean's
+    distance from the pooled mean times the root of its count. Both are zero everywhere when the
+    features determine the outcome."""
     mean, scatter = np.empty((2, len(starts) - 1, len(ends)))
     begins = np.concatenate([[0], ends[:-1]])
     for s in range(len(starts) - 1):
@@ -48,21 +54,25 @@ def residual_moments_by_rows(rows, ends, counts, starts, members, dependent):
         if residual @ residual < dependent:
             residual = np.zeros_like(residual)
         mean[s] = residual[ends - 1] / np.sqrt(counts)
-        scatter[s] = [residual[a : b - 1] @ residual[a : b - 1] for a, b in zip(begins, ends, strict=True)]
+        scatter[s] = [
+            residual[a : b - 1] @ residual[a : b - 1] for a, b in zip(begins, ends, strict=True)
+        ]
     return mean, scatter
 
 
 def contrast_statistics(mean, scatter, counts):
-    """Each environment's residuals against all others': Welch's t, its degrees of freedom, ratio of variances, (S, E).
-    Nothing is found by subtraction from the moments of all."""
+    """Each environment's residuals against all others': Welch's t, its degrees of freedom, ratio of
+    variances, (S, E). Nothing is found by subtraction from the moments of all."""
     t, df, ratio = np.empty((3, *mean.shape))
     for e, here in enumerate(counts):
         rest = np.delete(np.arange(len(counts)), e)
         others = counts[rest].sum()
         other_mean = sum(counts[f] * mean[:, f] for f in rest) / others
         squares = sum(scatter[:, f] + counts[f] * (mean[:, f] - other_mean) ** 2 for f in rest)
-        variance, other_variance = scatter[:, e] / (here - 1.0), squares / (others - 1.0)
-        a, b = variance / here, other_variance / others
+        variance = scatter[:, e] / (here - 1.0)
+        other_variance = squares / (others - 1.0)
+        a = variance / here
+        b = other_variance / others
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio[:, e] = variance / other_variance
             t[:, e] = np.abs(mean[:, e] - other_mean) / np.sqrt(a + b)
@@ -72,18 +82,20 @@ def contrast_statistics(mean, scatter, counts):
 
 
 def coefficient_hull(rows, n_rows, starts, members, dependent, quantile):
-    """(2, p) hull over the subsets of coefficient ± quantile·(standard error). rows (d, m): unit-norm columns of [x,
-    y], whose products are the pooled scatter. A feature outside a subset has [0, 0] there, one in an exact dependence
-    [-inf, inf]."""
+    """(2, p) hull over the subsets of coefficient ± quantile·(standard error). rows (d, m):
+    unit-norm columns of [x, y], whose products are the pooled scatter. A feature outside a subset
+    has [0, 0] there, one in an exact dependence [-inf, inf]."""
     d, m = rows.shape
-    lower, upper = np.full(d - 1, np.inf), np.full(d - 1, -np.inf)
+    lower = np.full(d - 1, np.inf)
+    upper = np.full(d - 1, -np.inf)
     held = np.bincount(members, minlength=d - 1)
     lower[held < len(starts) - 1] = upper[held < len(starts) - 1] = 0.0
     for _, chosen in of_one_size(starts, members, lambda k: (k + 1) * m):
         k = chosen.shape[1]
         with_outcome = np.column_stack([chosen, np.full(len(chosen), d - 1)])
         triangle, independent = triangular_factors(rows, with_outcome, dependent)
-        kept, columns = independent[:, :k], triangle[:, :k, :k]
+        kept = independent[:, :k]
+        columns = triangle[:, :k, :k]
         own = np.where(kept[:, None], columns, 0.0) + np.eye(k) * ~kept[:, None]
         inverse = np.linalg.inv(own) * kept[:, None]
         beta = (inverse @ triangle[:, :k, k:])[:, :, 0]
@@ -98,10 +110,13 @@ def coefficient_hull(rows, n_rows, starts, members, dependent, quantile):
 
 
 @kernel
-def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, tolerance, loss, beta):
-    """loss[s] = min over β of ½β'Aβ − β'b + ½k of subset s; NaN where a scaled pivot of A is below `tolerance`. A
-    subset z has A = quadratic[z, z] + Σ penalty[l][z, z], b = linear[z] + Σ slope[l][z], k = Σ constant[l], each sum
-    over l in z. Shapes (p, p), (p, p, p), (p,), (p, p), (p,). beta (largest size,): the last subset's minimiser."""
+def subset_losses(
+    quadratic, penalty, linear, slope, constant, starts, members, tolerance, loss, beta
+):
+    """loss[s] = min over β of ½β'Aβ − β'b + ½k of subset s; NaN where a scaled pivot of A is below
+    `tolerance`. A subset z has A = quadratic[z, z] + Σ penalty[l][z, z], b = linear[z] + Σ
+    slope[l][z], k = Σ constant[l], each sum over l in z. Shapes (p, p), (p, p, p), (p,), (p, p),
+    (p,). beta (largest size,): the last subset's minimiser."""
     matrix = np.empty((longest(starts) + 1, longest(starts) + 1))
     scale = np.empty(longest(starts))
     for s in range(starts.size - 1):
@@ -114,7 +129,8 @@ def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, 
             for j in range(i, k):
                 matrix[i, j] = quadratic[z[i], z[j]]
         for m in range(k):
-            added, added_slope = penalty[z[m]], slope[z[m]]
+            added = penalty[z[m]]
+            added_slope = slope[z[m]]
             for i in range(k):
                 matrix[i, k] += added_slope[z[i]]
                 for j in range(i, k):

@@ -1,5 +1,5 @@
-"""What a subset leaves of the outcome once a feature, of one column or several, is added or removed: from one
-factorisation of the subset in each group."""
+"""What a subset leaves of the outcome once a feature, of one column or several, is added or
+removed: from one factorisation of the subset in each group."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 from .compiled import kernel
 from .row_residuals import subtract
 
-# Added to correlations of columns with themselves: more than rounding, less than a pivot that second moments can tell.
+# Added to correlations of columns with themselves: more than rounding, less than a pivot that
+# second moments can tell.
 RIDGE = 1e-12
-# A pivot below which a column depends on others, but for the ridge; and the least pivot, of rounding alone.
+# A pivot below which a column depends on others, but for the ridge; and the least pivot, of
+# rounding alone.
 _DEPENDENT = 1e-10
 TINY = 1e-15
 
@@ -19,40 +21,49 @@ TINY = 1e-15
 def block_flip_shares(correlations, starts, included, members, shares, ranks):
     """shares, ranks (G, p): of the outcome, and of the fit, with each feature flipped.
 
-    correlations (G, q + 1, q + 1): of q columns and, last, the outcome, with a ridge on the diagonal; starts (p + 1,):
-    columns of the features; included (p,): the subset; members (k,): its columns, ascending
+    correlations (G, q + 1, q + 1): of q columns and, last, the outcome, with a ridge on the
+    diagonal; starts (p + 1,): columns of the features; included (p,): the subset; members (k,): its
+    columns, ascending
     """
-    n, k = correlations.shape[1], members.size
-    rows, inverse = np.zeros((k, n)), np.zeros((k, k))
+    n = correlations.shape[1]
+    k = members.size
+    rows = np.zeros((k, n))
+    inverse = np.zeros((k, k))
     widest = np.int64(1)
     for feature in range(included.size):
         widest = max(widest, starts[feature + 1] - starts[feature])
-    block, with_outcome = np.empty((widest, widest)), np.empty(widest)
+    block = np.empty((widest, widest))
+    with_outcome = np.empty(widest)
     for g in range(correlations.shape[0]):
         table = correlations[g]
         left, rank = _factored(table, members, rows, inverse)
         place = 0
         for feature in range(included.size):
-            first, width = starts[feature], starts[feature + 1] - starts[feature]
+            first = starts[feature]
+            width = starts[feature + 1] - starts[feature]
             if included[feature]:
                 _of_members(rows, inverse, place, width, block, with_outcome)
                 explained, own = _explained(block, with_outcome, width, 0.0, 1.0 / _DEPENDENT)
-                shares[g, feature], ranks[g, feature] = left + explained, rank - own
+                shares[g, feature] = left + explained
+                ranks[g, feature] = rank - own
                 place += width
             else:
                 _of_others(table, rows, first, width, block, with_outcome)
                 explained, own = _explained(block, with_outcome, width, _DEPENDENT, np.inf)
-                shares[g, feature], ranks[g, feature] = left - explained, rank + own
+                shares[g, feature] = left - explained
+                ranks[g, feature] = rank + own
 
 
 @kernel
 def _factored(table, members, rows, inverse):
     """The share of the outcome that the members leave, and how many do not depend on others.
 
-    rows (k, n): L⁻¹ times their rows of the table; inverse (k, k): L⁻¹, where LL' is the table of the members
+    rows (k, n): L⁻¹ times their rows of the table; inverse (k, k): L⁻¹, where LL' is the table of
+    the members
     """
     last = table.shape[0] - 1
-    left, rank = table[last, last], 0
+    left = table[last, last]
+    rank = 0
     for i in range(members.size):
         column = members[i]
         for j in range(table.shape[0]):
@@ -91,7 +102,8 @@ def _of_members(rows, inverse, place, width, block, with_outcome):
 
 @kernel
 def _of_others(table, rows, first, width, block, with_outcome):
-    """The table of columns from `first` on, and its column of the outcome, less what members explain"""
+    """The table of columns from `first` on, and its column of the outcome, less what members
+    explain"""
     last = table.shape[0] - 1
     for a in range(width):
         total = table[first + a, last]
@@ -107,9 +119,10 @@ def _of_others(table, rows, first, width, block, with_outcome):
 
 @kernel
 def _explained(block, with_outcome, width, least, most):
-    """c'B⁻¹c of a block B, of which the lower triangle is given and overwritten, and c, overwritten; and how many
-    pivots lie between `least` and `most`"""
-    total, own = 0.0, 0
+    """c'B⁻¹c of a block B, of which the lower triangle is given and overwritten, and c,
+    overwritten; and how many pivots lie between `least` and `most`"""
+    total = 0.0
+    own = 0
     for a in range(width):
         for b in range(a + 1):
             value = block[a, b]

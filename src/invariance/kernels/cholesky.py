@@ -1,4 +1,5 @@
-"""log Λ of single subsets, one factorisation per group: from second moments or, where those cannot tell, rows."""
+"""log Λ of single subsets, one factorisation per group: from second moments or, where those cannot
+tell, rows."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ from .compiled import copy_into, kernel, longest
 from .parts import AS_PART
 from .row_residuals import PairedMoments, gram_entry, rank_from_rows, rows_at_hand, share_from_rows
 
-# Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in vector registers.
-# Smaller ones are swept: their log Λ is the same to the last bit wherever it is computed.
-LARGE, LANES = 48, 8
+# Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in
+# vector registers. Smaller ones are swept: their log Λ is the same to the last bit wherever it is
+# computed.
+LARGE = 48
+LANES = 8
 _TILE = LANES * LANES
-# Pivots this many times above the tolerance: whether one reaches it must not depend on the order of operations.
+# Pivots this many times above the tolerance: whether one reaches it must not depend on the order of
+# operations.
 _CLEAR = 2.0
-_VECTOR, _INDEX = ir.VectorType(ir.DoubleType(), LANES), ir.IntType(32)
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_INDEX = ir.IntType(32)
 
 
 def _entry(context, builder, array_type, array, *indices):
@@ -40,7 +45,9 @@ def _lanes(builder, entry):
 def _everywhere(builder, value):
     nothing = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(nothing, value, _INDEX(0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
+    return builder.shuffle_vector(
+        first, nothing, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
+    )
 
 
 def _less(builder, lanes, factor, others):
@@ -51,8 +58,9 @@ def _less(builder, lanes, factor, others):
 
 @intrinsic
 def _less_products(typing_context, array, tile, left, right, n, scale, across):
-    """Row i of the tile at array[tile], flat, times scale[n + i] and, by columns, scale[across : across + 8]; then less
-    Σ_m array[left + 8m + i] · array[right + 8m : right + 8m + 8] over m < n."""
+    """Row i of the tile at array[tile], flat, times scale[n + i] and, by columns, scale[across :
+    across + 8]; then less Σ_m array[left + 8m + i] · array[right + 8m : right + 8m + 8] over m <
+    n."""
 
     def generate(context, builder, signature, arguments):
         array, tile, left, right, n, scale, across = arguments
@@ -82,7 +90,8 @@ def _less_products(typing_context, array, tile, left, right, n, scale, across):
 
 @intrinsic
 def _solve_tile(typing_context, array, tile, triangle, reciprocals, first):
-    """Solve with the transpose of the upper triangle at array[triangle] for the tile at array[tile], in place;
+    """Solve with the transpose of the upper triangle at array[triangle] for the tile at
+    array[tile], in place;
     reciprocals[first : first + 8]: of the triangle's diagonal."""
 
     def generate(context, builder, signature, arguments):
@@ -94,7 +103,9 @@ def _solve_tile(typing_context, array, tile, triangle, reciprocals, first):
             own = builder.load(_entry(context, builder, signature.args[3], reciprocals, first, m))
             rows[m] = builder.fmul(rows[m], _everywhere(builder, own))
             for i in range(m + 1, LANES):
-                rows[i] = _less(builder, rows[i], builder.load(entry(triangle, LANES * m + i)), rows[m])
+                rows[i] = _less(
+                    builder, rows[i], builder.load(entry(triangle, LANES * m + i)), rows[m]
+                )
         for place, row in zip(places, rows, strict=True):
             builder.store(row, place, align=8)
         return context.get_dummy_value()
@@ -103,19 +114,29 @@ def _solve_tile(typing_context, array, tile, triangle, reciprocals, first):
 
 
 @intrinsic
-def _gather_pairs(typing_context, local, starts, first, shift, gaps, i, triangles, at, n_environments):
-    """local[starts[first + c] + shift + e], flat, c = 0 … 7, to triangles[e] from `at` on; their sum over e, with the
-    products of gaps[e, i] and gaps[e, first + c], to the last triangle."""
+def _gather_pairs(
+    typing_context, local, starts, first, shift, gaps, i, triangles, at, n_environments
+):
+    """local[starts[first + c] + shift + e], flat, c = 0 … 7, to triangles[e] from `at` on; their
+    sum over e, with the products of gaps[e, i] and gaps[e, first + c], to the last triangle."""
 
     def generate(context, builder, signature, arguments):
         local, starts, first, shift, gaps, i, triangles, at, n = arguments
-        types_of = dict(zip((local, starts, gaps, triangles), [signature.args[k] for k in (0, 1, 4, 6)], strict=True))
+        types_of = dict(
+            zip(
+                (local, starts, gaps, triangles),
+                [signature.args[k] for k in (0, 1, 4, 6)],
+                strict=True,
+            )
+        )
 
         def entry(array, *indices):
             return _entry(context, builder, types_of[array], array, *indices)
 
         def width(array):
-            return builder.extract_value(context.make_array(types_of[array])(context, builder, array).shape, 1)
+            return builder.extract_value(
+                context.make_array(types_of[array])(context, builder, array).shape, 1
+            )
 
         places = [builder.add(builder.load(entry(starts, first, c)), shift) for c in range(LANES)]
         pool = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
@@ -123,12 +144,20 @@ def _gather_pairs(typing_context, local, starts, first, shift, gaps, i, triangle
             e = loop.index
             lanes = ir.Constant(_VECTOR, ir.Undefined)
             for c, place in enumerate(places):
-                lanes = builder.insert_element(lanes, builder.load(entry(local, place, e)), _INDEX(c))
-            builder.store(lanes, _lanes(builder, entry(triangles, builder.mul(e, width(triangles)), at)), align=8)
+                lanes = builder.insert_element(
+                    lanes, builder.load(entry(local, place, e)), _INDEX(c)
+                )
+            builder.store(
+                lanes,
+                _lanes(builder, entry(triangles, builder.mul(e, width(triangles)), at)),
+                align=8,
+            )
             row = builder.mul(e, width(gaps))
             others = builder.load(_lanes(builder, entry(gaps, row, first)), align=8)
             less = builder.fneg(builder.load(entry(gaps, row, i)))
-            builder.store(_less(builder, builder.fadd(builder.load(pool), lanes), less, others), pool)
+            builder.store(
+                _less(builder, builder.fadd(builder.load(pool), lanes), less, others), pool
+            )
         last = _lanes(builder, entry(triangles, builder.mul(n, width(triangles)), at))
         builder.store(builder.load(pool), last, align=8)
         return context.get_dummy_value()
@@ -139,14 +168,17 @@ def _gather_pairs(typing_context, local, starts, first, shift, gaps, i, triangle
 
 @intrinsic
 def _prefetch(typing_context, array, index):
-    """Bring array[index] of a contiguous array, flat, into the second cache, without waiting for it"""
+    """Bring array[index] of a contiguous array, flat, into the second cache, without waiting for
+    it"""
 
     def generate(context, builder, signature, arguments):
         place = _entry(context, builder, signature.args[0], *arguments)
         place = builder.bitcast(place, ir.IntType(8).as_pointer())
         takes = ir.FunctionType(ir.VoidType(), [place.type, _INDEX, _INDEX, _INDEX])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)
-        to_read, in_second_cache, data = _INDEX(0), _INDEX(2), _INDEX(1)
+        to_read = _INDEX(0)
+        in_second_cache = _INDEX(2)
+        data = _INDEX(1)
         builder.call(prefetch, [place, to_read, in_second_cache, data])
         return context.get_dummy_value()
 
@@ -154,10 +186,11 @@ def _prefetch(typing_context, array, index):
 
 
 class SubsetWork(NamedTuple):
-    """Work space for subsets of up to k members and the outcome. matrices (G, k+1, k+1); the others are for large ones,
-    in b blocks of eight columns. order (8b,): columns, then the outcome; starts (8b,), gaps (E, 8b): of pairs; scale
-    (G, 8b): 0 after the outcome; triangles (G, t): second moments, then Cholesky factors, the upper triangle block
-    after block, each by rows; reciprocals (G, 8b): of the factors' diagonals; shares (G,): of the outcome"""
+    """Work space for subsets of up to k members and the outcome. matrices (G, k+1, k+1); the others
+    are for large ones, in b blocks of eight columns. order (8b,): columns, then the outcome; starts
+    (8b,), gaps (E, 8b): of pairs; scale (G, 8b): 0 after the outcome; triangles (G, t): second
+    moments, then Cholesky factors, the upper triangle block after block, each by rows; reciprocals
+    (G, 8b): of the factors' diagonals; shares (G,): of the outcome"""
 
     matrices: np.ndarray
     order: np.ndarray
@@ -179,16 +212,22 @@ def block_start(b):
 def subset_work(n_groups, largest):
     blocks = largest // LANES + 1 if largest >= LARGE else 0
     n = LANES * blocks
-    scale, triangles = np.empty((n_groups, n)), np.empty((n_groups, block_start(blocks)))
-    gaps, reciprocals = np.empty((n_groups - 1, n)), np.empty((n_groups, n))
-    order, starts = np.empty(n, np.int64), np.empty(n, np.int64)
+    scale = np.empty((n_groups, n))
+    triangles = np.empty((n_groups, block_start(blocks)))
+    gaps = np.empty((n_groups - 1, n))
+    reciprocals = np.empty((n_groups, n))
+    order = np.empty(n, np.int64)
+    starts = np.empty(n, np.int64)
     matrices = np.empty((n_groups, largest + 1, largest + 1))
-    return SubsetWork(matrices, order, starts, gaps, scale, triangles, reciprocals, np.empty(n_groups))
+    return SubsetWork(
+        matrices, order, starts, gaps, scale, triangles, reciprocals, np.empty(n_groups)
+    )
 
 
 @kernel(fastmath={"contract"})
 def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
-    """The factor of the diagonal tile of block b; False as soon as a pivot is below the tolerance."""
+    """The factor of the diagonal tile of block b; False as soon as a pivot is below the
+    tolerance."""
     tile = block_start(b) + _TILE * b
     for i in range(LANES):
         row = tile + LANES * i
@@ -210,15 +249,21 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
 
 @kernel
 def factor_block(scatter, work, b, n_ahead, tolerance):
-    """Block b of the Cholesky factors, in its place, after those before it; whether all pivots reach the tolerance. A
-    column of scale 0 has a diagonal of 1. Groups take turns: the processor begins with the next while it waits for a
-    tile. The first n_ahead entries of the next block are sent for along the way."""
-    n_groups, right, sent = work.scale.shape[0], block_start(b), 0
+    """Block b of the Cholesky factors, in its place, after those before it; whether all pivots
+    reach the tolerance. A column of scale 0 has a diagonal of 1. Groups take turns: the processor
+    begins with the next while it waits for a tile. The first n_ahead entries of the next block are
+    sent for along the way."""
+    n_groups = work.scale.shape[0]
+    right = block_start(b)
+    sent = 0
     each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
     for a in range(b + 1):
-        left, tile, row = block_start(a), right + _TILE * a, LANES * a
+        left = block_start(a)
+        tile = right + _TILE * a
+        row = LANES * a
         for g in range(n_groups):
-            triangle, reciprocals = work.triangles[g], work.reciprocals[g]
+            triangle = work.triangles[g]
+            reciprocals = work.reciprocals[g]
             until = min(sent + each * a, n_ahead)
             send_for(scatter, work.order, b + 1, sent, until)
             sent = until
@@ -232,10 +277,13 @@ def factor_block(scatter, work, b, n_ahead, tolerance):
 
 @kernel
 def decided_as_large(scoring, members, work):
-    """Whether a subset is large and clearly decidable from second moments in all groups; then work.shares has it."""
+    """Whether a subset is large and clearly decidable from second moments in all groups; then
+    work.shares has it."""
     if members.size < LARGE:
         return False
-    n_groups, k, blocks = scoring.weights.size, members.size, members.size // LANES + 1
+    n_groups = scoring.weights.size
+    k = members.size
+    blocks = members.size // LANES + 1
     copy_into(work.order[:k], members)
     work.order[k : LANES * blocks] = scoring.outcome
     for g in range(n_groups):
@@ -259,7 +307,8 @@ def gather(scatter, work, b):
 
 
 def send_for(scatter, order, b, first, stop):
-    """Bring entries first:stop of block b near the processor, where they lie far apart in memory."""
+    """Bring entries first:stop of block b near the processor, where they lie far apart in
+    memory."""
     raise NotImplementedError("only for compiled code")
 
 
@@ -280,7 +329,9 @@ def _send_for(scatter, order, b, first, stop):
 def _send_for_pairs(scatter, order, b, first, stop):
     _, d, n_environments = scatter.local.shape
     for q in range(first, stop):
-        _prefetch(scatter.local, n_environments * (d * order[LANES * b + q % LANES] + order[q // LANES]))
+        _prefetch(
+            scatter.local, n_environments * (d * order[LANES * b + q % LANES] + order[q // LANES])
+        )
 
 
 def _gather_paired(scatter, work, b):
@@ -290,8 +341,19 @@ def _gather_paired(scatter, work, b):
         for e in range(n_environments):
             work.gaps[e, i] = scatter.gaps[e, work.order[i]]
     for i in range(LANES * (b + 1)):
-        shift, at = n_environments * work.order[i], block_start(b) + LANES * i
-        _gather_pairs(scatter.local, work.starts, LANES * b, shift, work.gaps, i, work.triangles, at, n_environments)
+        shift = n_environments * work.order[i]
+        at = block_start(b) + LANES * i
+        _gather_pairs(
+            scatter.local,
+            work.starts,
+            LANES * b,
+            shift,
+            work.gaps,
+            i,
+            work.triangles,
+            at,
+            n_environments,
+        )
 
 
 def _gather_entries(scatter, work, b):
@@ -299,7 +361,8 @@ def _gather_entries(scatter, work, b):
     for g in range(work.triangles.shape[0]):
         for i in range(LANES * (b + 1)):
             # Indices that might be negative would be looked at one by one.
-            row, at = np.uint64(work.order[i]), np.uint64(block_start(b) + LANES * i)
+            row = np.uint64(work.order[i])
+            at = np.uint64(block_start(b) + LANES * i)
             for c in range(np.uint64(LANES)):
                 column = np.uint64(work.order[first + c])
                 work.triangles[g, at + c] = gram_entry(scatter, g, row, column)
@@ -307,8 +370,11 @@ def _gather_entries(scatter, work, b):
 
 @kernel
 def sweep_in_place(matrix, pivot_index, stop, reciprocal):
-    """Remove column `pivot_index` by regression from the columns after it up to `stop` (inclusive)."""
-    row, end = np.uint64(pivot_index), np.uint64(stop + 1)  # indices that might be negative are slow
+    """Remove column `pivot_index` by regression from the columns after it up to `stop`
+    (inclusive)."""
+    # indices that might be negative are slow
+    row = np.uint64(pivot_index)
+    end = np.uint64(stop + 1)
     for i in range(np.uint64(pivot_index + 1), end):
         factor = matrix[row, i] * reciprocal
         for k in range(i, end):
@@ -317,7 +383,8 @@ def sweep_in_place(matrix, pivot_index, stop, reciprocal):
 
 @kernel
 def sweep_first(matrix, n, stop, tolerance):
-    """Sweep out the first n columns, up to one whose pivot is below the tolerance. Whether there is none."""
+    """Sweep out the first n columns, up to one whose pivot is below the tolerance. Whether there is
+    none."""
     for i in range(n):
         if not matrix[i, i] >= tolerance:
             return False
@@ -349,7 +416,8 @@ def to_unit_diagonal(matrix, n, stop):
 
 @kernel
 def solve_swept(matrix, slopes):
-    """slopes (k,) of the regression on the first k columns of a matrix whose `sweep_first` is done"""
+    """slopes (k,) of the regression on the first k columns of a matrix whose `sweep_first` is
+    done"""
     k = slopes.size
     for i in range(k - 1, -1, -1):
         slope = matrix[i, k]
@@ -360,8 +428,8 @@ def solve_swept(matrix, slopes):
 
 @kernel
 def settled(log_ratio, weights):
-    """log Λ is at most 0: rounding above is 0, more is undecidable. Not so where weights, which then reward prediction,
-    sum to less than 0."""
+    """log Λ is at most 0: rounding above is 0, more is undecidable. Not so where weights, which
+    then reward prediction, sum to less than 0."""
     if log_ratio > 0.0 and weights.sum() >= 0.0:
         return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
     return log_ratio
@@ -376,8 +444,10 @@ def settle(log_ratios, weights):
 
 @kernel
 def fill_scaled(scoring, g, members, matrix):
-    """matrix (k+1, k+1): scaled second moments of k members and the outcome in group g, upper triangle."""
-    scale, k = scoring.inverse_scale[g], members.size
+    """matrix (k+1, k+1): scaled second moments of k members and the outcome in group g, upper
+    triangle."""
+    scale = scoring.inverse_scale[g]
+    k = members.size
     for i in range(k + 1):
         a = members[i] if i < k else scoring.outcome
         for j in range(i, k + 1):
@@ -387,7 +457,8 @@ def fill_scaled(scoring, g, members, matrix):
 
 @kernel
 def _outcome_share(scoring, g, members, matrix):
-    """What `members` leave of the outcome in group g, from second moments or, where these cannot tell, from rows."""
+    """What `members` leave of the outcome in group g, from second moments or, where these cannot
+    tell, from rows."""
     fill_scaled(scoring, g, members, matrix)
     k = members.size
     for i in range(k):
@@ -404,7 +475,9 @@ def _outcome_share(scoring, g, members, matrix):
 def log_ratio_from_rows(scoring, members):
     total = scoring.offset
     for g in range(scoring.weights.size):
-        total += scoring.weights[g] * np.log(share_from_rows(scoring.rows, g, members, scoring.outcome))
+        total += scoring.weights[g] * np.log(
+            share_from_rows(scoring.rows, g, members, scoring.outcome)
+        )
     return settled(total, scoring.weights)
 
 
@@ -428,11 +501,14 @@ def subset_log_ratio(scoring, members):
 
 @kernel
 def score_members(scoring, penalty, members, work):
-    """log Λ of the columns `members`; NaN where neither second moments nor rows at hand decide. With a penalty that is
-    not NaN, for searching, members whose pivot is below the tolerance in some group are left out and log Λ of the rest
-    is multiplied by 1 + penalty·(number left out), or divided where it is above 0."""
+    """log Λ of the columns `members`; NaN where neither second moments nor rows at hand decide.
+    With a penalty that is not NaN, for searching, members whose pivot is below the tolerance in
+    some group are left out and log Λ of the rest is multiplied by 1 + penalty·(number left out), or
+    divided where it is above 0."""
     if decided_as_large(scoring, members, work):
-        value = settled(scoring.offset + (scoring.weights * np.log(work.shares)).sum(), scoring.weights)
+        value = settled(
+            scoring.offset + (scoring.weights * np.log(work.shares)).sum(), scoring.weights
+        )
         if value == value:
             return value
     if penalty == penalty:
@@ -444,8 +520,10 @@ def score_members(scoring, penalty, members, work):
 
 @kernel
 def _penalised(scoring, penalty, members, matrices):
-    n_groups, k = scoring.weights.size, members.size
-    inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance
+    n_groups = scoring.weights.size
+    k = members.size
+    inverse_scale = scoring.inverse_scale
+    tolerance = scoring.tolerance
     for g in range(n_groups):
         fill_scaled(scoring, g, members, matrices[g])
     left_out = 0
@@ -467,7 +545,9 @@ def _penalised(scoring, penalty, members, matrices):
     total = settled(total, scoring.weights)
     if left_out == 0:
         return total
-    return total * (1.0 + penalty * left_out) if total <= 0.0 else total / (1.0 + penalty * left_out)
+    return (
+        total * (1.0 + penalty * left_out) if total <= 0.0 else total / (1.0 + penalty * left_out)
+    )
 
 
 @kernel
@@ -480,8 +560,8 @@ def score_subsets(scoring, penalty, starts, members, out):
 
 @kernel
 def _rank(scoring, g, members, matrix):
-    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it. Columns that second moments can tell apart
-    are independent; without rows the others count as if they were."""
+    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it. Columns that second
+    moments can tell apart are independent; without rows the others count as if they were."""
     rank = 0
     for i in range(members.size):
         if scoring.inverse_scale[g, members[i]] > 0.0:
@@ -493,8 +573,8 @@ def _rank(scoring, g, members, matrix):
 
 @kernel
 def subset_fits(scoring, starts, members, shares, ranks):
-    """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
-    ranks[s, g] = their rank there."""
+    """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g,
+    NaN if undecidable; ranks[s, g] = their rank there."""
     work = subset_work(scoring.weights.size, longest(starts))
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
@@ -510,10 +590,13 @@ def subset_fits(scoring, starts, members, shares, ranks):
 
 @kernel
 def subset_slopes(gram, tolerance, starts, members):
-    """(S, d - 1) least squares slopes of the last column of gram (d, d) with unit diagonal on those of each subset
-    members[starts[s]:starts[s+1]], NaN where a pivot is below the tolerance; 0 for the others"""
-    outcome, largest = gram.shape[0] - 1, longest(starts)
-    slopes, found = np.zeros((starts.size - 1, outcome)), np.empty(largest)
+    """(S, d - 1) least squares slopes of the last column of gram (d, d) with unit diagonal on those
+    of each subset members[starts[s]:starts[s+1]], NaN where a pivot is below the tolerance; 0 for
+    the others"""
+    outcome = gram.shape[0] - 1
+    largest = longest(starts)
+    slopes = np.zeros((starts.size - 1, outcome))
+    found = np.empty(largest)
     matrix = np.empty((largest + 1, largest + 1))
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
@@ -529,9 +612,11 @@ def subset_slopes(gram, tolerance, starts, members):
 
 @kernel
 def _reduce(matrix, members, outcome, floor, lowest, work):
-    """(log determinant of the members' block, what they leave of the outcome); lowest (k + 1,): the pivots of another
-    matrix, `floor` times which this one exceeds, so that a pivot below that is one of rounding."""
-    k, volume = members.size, 0.0
+    """(log determinant of the members' block, what they leave of the outcome); lowest (k + 1,): the
+    pivots of another matrix, `floor` times which this one exceeds, so that a pivot below that is
+    one of rounding."""
+    k = members.size
+    volume = 0.0
     fill_triangle(matrix, members, outcome, work)
     for i in range(k):
         work[i, i] = max(work[i, i], floor * lowest[i])
@@ -542,11 +627,13 @@ def _reduce(matrix, members, outcome, floor, lowest, work):
 
 @kernel
 def subset_volumes(matrices, floor, outcome, tolerance, starts, members, volumes, left):
-    """volumes[s, g], left[s, g] of the columns members[starts[s]:starts[s+1]] in each of matrices (G, d, d); NaN where
-    a pivot of the last is below the tolerance. That one has a unit diagonal, and `floor` times it is at most each of
-    the others."""
-    n_groups, largest = len(matrices), longest(starts)
-    work, lowest = np.empty((largest + 1, largest + 1)), np.empty(largest + 1)
+    """volumes[s, g], left[s, g] of the columns members[starts[s]:starts[s+1]] in each of matrices
+    (G, d, d); NaN where a pivot of the last is below the tolerance. That one has a unit diagonal,
+    and `floor` times it is at most each of the others."""
+    n_groups = len(matrices)
+    largest = longest(starts)
+    work = np.empty((largest + 1, largest + 1))
+    lowest = np.empty(largest + 1)
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
         k = subset.size
@@ -555,7 +642,8 @@ def subset_volumes(matrices, floor, outcome, tolerance, starts, members, volumes
         for i in range(k + 1):
             lowest[i] = work[i, i]
         if not lowest[: k + 1].min() >= tolerance:
-            volumes[s], left[s] = np.nan, np.nan
+            volumes[s] = np.nan
+            left[s] = np.nan
             continue
         for g in range(n_groups - 1):
             volumes[s, g], left[s, g] = _reduce(matrices[g], subset, outcome, floor, lowest, work)

@@ -1,8 +1,10 @@
-"""How kernels are compiled, without the interpreter's lock and dividing by zero as NumPy does, and where they are kept.
+"""How kernels are compiled, without the interpreter's lock and dividing by zero as NumPy does, and
+where they are kept.
 
-The code of a kernel for arguments of some types is one file, whose name tells what it was made of and for: processes
-need no index, which they would overwrite for each other, and code that is carried in a package is read where nothing
-can be written. Nobody calls kernels from C. The wrappers that numba would write for that are a tenth of the time.
+The code of a kernel for arguments of some types is one file, whose name tells what it was made of
+and for: processes need no index, which they would overwrite for each other, and code that is
+carried in a package is read where nothing can be written. Nobody calls kernels from C. The wrappers
+that numba would write for that are a tenth of the time.
 """
 
 from __future__ import annotations
@@ -33,8 +35,13 @@ _CARRIED = _KERNELS / "__pycache__"
 
 def _folders():
     """Where code is looked for, and kept in the first of them that can be written to."""
-    named, home = numba.config.CACHE_DIR, Path(AppDirs("numba", appauthor=False).user_cache_dir)
-    return [*([Path(named)] if named else []), _CARRIED, *([home] if home.is_absolute() else [])]  # ~ without a home
+    named = numba.config.CACHE_DIR
+    home = Path(AppDirs("numba", appauthor=False).user_cache_dir)
+    return [
+        *([Path(named)] if named else []),
+        _CARRIED,
+        *([home] if home.is_absolute() else []),
+    ]  # ~ without a home
 
 
 @cache
@@ -47,8 +54,10 @@ def _source(file):
 
 @cache
 def _stamp(file):
-    """Of a file and of all kernels that it uses: numba alone does not see that one in another file has changed."""
-    texts, waiting = {}, [file]
+    """Of a file and of all kernels that it uses: numba alone does not see that one in another file
+    has changed."""
+    texts = {}
+    waiting = [file]
     while waiting:
         reached = waiting.pop()
         if reached not in texts:
@@ -58,7 +67,8 @@ def _stamp(file):
 
 
 NOTHING_IS_KEPT = (
-    "compiled code cannot be kept, and every process compiles again: name a folder that can be written to, by the "
+    "compiled code cannot be kept, and every process compiles again: name a folder that can be "
+    "written to, by the "
     "environment variable NUMBA_CACHE_DIR."
 )
 
@@ -69,14 +79,21 @@ def _warn_that_nothing_is_kept():
 
 
 class _KeptCode(NullCache):
-    """Of one function, a file for each signature, processor and version of Python, numba and NumPy."""
+    """Of one function, a file for each signature, processor and version of Python, numba and
+    NumPy."""
 
     def __init__(self, function):
         self._function, self._file = function, Path(function.__code__.co_filename)
 
     def _names(self, sig, codegen):
         """Of the function, of it as its source is now, and of the file."""
-        made_for = sys.implementation.cache_tag, numba.__version__, np.__version__, codegen.magic_tuple(), sig
+        made_for = (
+            sys.implementation.cache_tag,
+            numba.__version__,
+            np.__version__,
+            codegen.magic_tuple(),
+            sig,
+        )
         function = f"{self._file.stem}.{self._function.__qualname__}."
         source = f"{function}{_stamp(self._file)}."
         return function, source, f"{source}{sha256(repr(made_for).encode()).hexdigest()[:24]}.nbc"
@@ -122,12 +139,15 @@ def kernel(function=None, **options):
     return called_as(numba.njit(**options, **AS_PART)(function), compiled)
 
 
-ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)
+ZERO = np.int64(0)
+NO = np.bool_(False)
+YES = np.bool_(True)
 
 
 @kernel
 def copy_into(target, source):
-    """target (n,) = source (n, or more). `target[:] = source` would compile the words of an error too, for seconds."""
+    """target (n,) = source (n, or more). `target[:] = source` would compile the words of an error
+    too, for seconds."""
     for i in range(target.size):
         target[i] = source[i]
 

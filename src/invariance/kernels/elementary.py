@@ -1,4 +1,5 @@
-"""Logarithm and exponential as arithmetic on the bits of a number, within a few units in the last place.
+"""Logarithm and exponential as arithmetic on the bits of a number, within a few units in the last
+place.
 
 `math.log` is an opaque call that keeps a loop scalar; the compiler vectorises these.
 """
@@ -14,22 +15,28 @@ from numba.extending import intrinsic
 from .compiled import kernel
 
 # log 2 in two parts, the first with so few digits that its products with whole numbers are exact.
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_LN2_HIGH = 6.93147180369123816490e-01
+_LN2_LOW = 1.90821492927058770002e-10
 _LOG2_E = 1.4426950408889634
-# 1.5·2**52: adding it to a number below 2**51 rounds that to a whole number, which then stands in the lowest bits.
-_SHIFT, _SHIFT_BITS = 6755399441055744.0, 0x4338000000000000
-# The bits of √½ less 1024 in the exponent's place: what is left of other bits then is the exponent plus 1024.
+# 1.5·2**52: adding it to a number below 2**51 rounds that to a whole number, which then stands in
+# the lowest bits.
+_SHIFT = 6755399441055744.0
+_SHIFT_BITS = 0x4338000000000000
+# The bits of √½ less 1024 in the exponent's place: what is left of other bits then is the exponent
+# plus 1024.
 _ROOT_BITS = 0x3FE6A09E667F3BCD - (1024 << 52)
 # Beyond this e**-x is subnormal.
 _LARGEST = 708.0
-_WHOLE, _REAL = ir.IntType(64), ir.DoubleType()
+_WHOLE = ir.IntType(64)
+_REAL = ir.DoubleType()
 # Of x**k/k! and of x**(2k)/(2k + 3), the highest power first.
 _EXPONENTIAL_SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
 _LOGARITHM_SERIES = tuple(1.0 / k for k in range(21, 1, -2))
 
 
 def _of_bits(generate):
-    """Signature and code of an intrinsic that computes the bits of a number from those of another."""
+    """Signature and code of an intrinsic that computes the bits of a number from those of
+    another."""
 
     def build(context, builder, signature, arguments):
         return builder.bitcast(generate(builder, builder.bitcast(arguments[0], _WHOLE)), _REAL)
@@ -51,7 +58,9 @@ def _power_of_two(typing_context, shifted):
 @intrinsic
 def _exponent(typing_context, x):
     """k of x in [√½, √2)·2**k, plus 1024 + _SHIFT"""
-    return _of_bits(lambda builder, bits: builder.add(_shifted_exponent(builder, bits), _WHOLE(_SHIFT_BITS)))
+    return _of_bits(
+        lambda builder, bits: builder.add(_shifted_exponent(builder, bits), _WHOLE(_SHIFT_BITS))
+    )
 
 
 @intrinsic
@@ -101,7 +110,8 @@ def add_weighted_log(total, weight, values):
 
 @kernel(fastmath={"contract"})
 def exp_shifted(values, shift, out):
-    """out[i] = exp(values[i] - shift) for values not above shift; zero for -inf and below 1e-307."""
+    """out[i] = exp(values[i] - shift) for values not above shift; zero for -inf and below
+    1e-307."""
     for i in range(values.size):
         x = values[i] - shift
         value = exponential(x)

@@ -1,8 +1,10 @@
-"""One linear fit for all environments, each with a variance of its own: feasible generalised least squares.
+"""One linear fit for all environments, each with a variance of its own: feasible generalised least
+squares.
 
-The pooled log-likelihood, less that of the environments' own fits, is −½ Σ_e n_e log(1 + q_e(β)/RSS_e), where RSS_e is
-what environment e's own fit leaves and q_e(β) ≥ 0 how far β is from it. It is never above 0, whatever β is. The search
-for β starts from the weights n_e/RSS_e, so that its result does not depend on the order of columns or subsets.
+The pooled log-likelihood, less that of the environments' own fits, is −½ Σ_e n_e log(1 +
+q_e(β)/RSS_e), where RSS_e is what environment e's own fit leaves and q_e(β) ≥ 0 how far β is from
+it. It is never above 0, whatever β is. The search for β starts from the weights n_e/RSS_e, so that
+its result does not depend on the order of columns or subsets.
 """
 
 from __future__ import annotations
@@ -14,17 +16,19 @@ import numpy as np
 from .compiled import NO, YES, ZERO, copy_into, kernel
 from .row_residuals import DEPENDENT, of_one_size, triangular_factors
 
-# A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
-# whose log Λ is then right to seven digits, and for those that are looked at one by one.
-ENOUGH, EXACTLY = 1e-6, 1e-10
+# A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is
+# added: for all subsets, whose log Λ is then right to seven digits, and for those that are looked
+# at one by one.
+ENOUGH = 1e-6
+EXACTLY = 1e-10
 _MOST_STEPS = 100
 
 
 class LocalMoments(NamedTuple):
-    """What fits in E environments take of the rows, in common units. scatter (E, d, d): centred products; gaps (E, d):
-    means, measured from those of all rows; present (E, d): whether a column varies there and is not given by the others
-    of its feature; counts (E,); outcome: its column; tolerance: smallest decidable share of a column that others
-    leave."""
+    """What fits in E environments take of the rows, in common units. scatter (E, d, d): centred
+    products; gaps (E, d): means, measured from those of all rows; present (E, d): whether a column
+    varies there and is not given by the others of its feature; counts (E,); outcome: its column;
+    tolerance: smallest decidable share of a column that others leave."""
 
     scatter: np.ndarray
     gaps: np.ndarray
@@ -35,9 +39,10 @@ class LocalMoments(NamedTuple):
 
 
 class LocalFits(NamedTuple):
-    """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
-    factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e, packed (`packed_row`); targets (E, m):
-    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable"""
+    """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors
+    R_e of the columns. factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e,
+    packed (`packed_row`); targets (E, m): the outcome in the same coordinates; rss (m, E), ranks
+    (m, E): of the first columns, NaN where undecidable"""
 
     factors: np.ndarray
     grams: np.ndarray
@@ -47,9 +52,10 @@ class LocalFits(NamedTuple):
 
 
 class PooledFit(NamedTuple):
-    """beta (m,): the common fit; squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e), A_e = weights[e] ·
-    R_e'R_e: how many of the m parameters come from environment e. All NaN where undecidable. Work space: weights (E,):
-    n_e over squares; matrix (m(m+1)/2,), factor (m, m); residuals, scores (E, m); gradient, step, trial (m,)."""
+    """beta (m,): the common fit; squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e),
+    A_e = weights[e] · R_e'R_e: how many of the m parameters come from environment e. All NaN where
+    undecidable. Work space: weights (E,): n_e over squares; matrix (m(m+1)/2,), factor (m, m);
+    residuals, scores (E, m); gradient, step, trial (m,)."""
 
     beta: np.ndarray
     squares: np.ndarray
@@ -73,24 +79,31 @@ def packed_row(packed, j):
 
 @kernel(fastmath={"contract", "reassoc"})
 def fit_environments(moments, members, shared, fits):
-    """Fill the fits with those of the columns `members`, whose first `shared` they have already. A column that is not
-    present in an environment has no pivot there."""
+    """Fill the fits with those of the columns `members`, whose first `shared` they have already. A
+    column that is not present in an environment has no pivot there."""
     y = moments.outcome
     for e in range(moments.counts.size):
-        factors, targets, count, gaps = fits.factors[e], fits.targets[e], moments.counts[e], moments.gaps[e]
+        factors = fits.factors[e]
+        targets = fits.targets[e]
+        count = moments.counts[e]
+        gaps = moments.gaps[e]
         factors[0, 0] = np.sqrt(count)
         fits.grams[e, 0] = count
         targets[0] = factors[0, 0] * gaps[y]
         fits.rss[0, e] = moments.scatter[e, y, y]
         for j in range(shared + 1, members.size + 1):
             column = members[j - 1]
-            scatter, gap = moments.scatter[e, column], gaps[column]
-            row, products = factors[j], packed_row(fits.grams[e], j)
+            scatter = moments.scatter[e, column]
+            gap = gaps[column]
+            row = factors[j]
+            products = packed_row(fits.grams[e], j)
             row[0] = factors[0, 0] * gap
             products[0] = count * gap
-            left, target = scatter[column], scatter[y]
+            left = scatter[column]
+            target = scatter[y]
             for i in range(1, j):
-                other, product = factors[i], scatter[members[i - 1]]
+                other = factors[i]
+                product = scatter[members[i - 1]]
                 products[i] = product + count * gap * gaps[members[i - 1]]
                 for t in range(1, i):
                     product -= row[t] * other[t]
@@ -111,13 +124,15 @@ def fit_environments(moments, members, shared, fits):
 
 @kernel(fastmath={"contract", "reassoc"})
 def _factorised(matrix, factor, m, tolerance):
-    """factor (m, m): lower Cholesky factor of a packed matrix, with the reciprocals of its diagonal in the diagonal.
-    False where a pivot is too small a share of its entry."""
+    """factor (m, m): lower Cholesky factor of a packed matrix, with the reciprocals of its diagonal
+    in the diagonal. False where a pivot is too small a share of its entry."""
     for j in range(m):
-        row, own = packed_row(matrix, j), factor[j]
+        row = packed_row(matrix, j)
+        own = factor[j]
         left = row[j]
         for i in range(j):
-            other, entry = factor[i], row[i]
+            other = factor[i]
+            entry = row[i]
             for t in range(i):
                 entry -= own[t] * other[t]
             entry *= other[i]
@@ -160,11 +175,13 @@ def excess_at(counts, fits, k, beta, work):
     """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves residuals and squares in `work`."""
     total = 0.0
     for e in range(counts.size):
-        residual, factors = work.residuals[e], fits.factors[e]
+        residual = work.residuals[e]
+        factors = fits.factors[e]
         for i in range(k + 1):
             residual[i] = fits.targets[e, i]
         for j in range(k + 1):
-            slope, row = beta[j], factors[j]
+            slope = beta[j]
+            row = factors[j]
             for i in range(j + 1):
                 residual[i] -= row[i] * slope
         distance = 0.0
@@ -177,14 +194,17 @@ def excess_at(counts, fits, k, beta, work):
 
 @kernel(fastmath={"contract", "reassoc"})
 def _fill_gradient(counts, fits, m, work):
-    """weights, scores[e] = R_e' · residuals[e], and their weighted sum, from residuals and squares"""
+    """weights, scores[e] = R_e' · residuals[e], and their weighted sum, from residuals and
+    squares"""
     work.gradient[:m] = 0.0
     for e in range(counts.size):
-        residual, scores = work.residuals[e], work.scores[e]
+        residual = work.residuals[e]
+        scores = work.scores[e]
         weight = counts[e] / work.squares[e]
         work.weights[e] = weight
         for j in range(m):
-            row, score = fits.factors[e, j], 0.0
+            row = fits.factors[e, j]
+            score = 0.0
             for i in range(j + 1):
                 score += row[i] * residual[i]
             scores[j] = score
@@ -193,19 +213,23 @@ def _fill_gradient(counts, fits, m, work):
 
 @kernel(fastmath={"contract", "reassoc"})
 def _factorised_hessian(fits, m, newton, tolerance, work):
-    """Factorise Σ_e weights[e] · R_e'R_e, from which Newton's Hessian takes that weights follow the residuals; False
-    where it is not positive."""
-    matrix, n = work.matrix, m * (m + 1) // 2
+    """Factorise Σ_e weights[e] · R_e'R_e, from which Newton's Hessian takes that weights follow the
+    residuals; False where it is not positive."""
+    matrix = work.matrix
+    n = m * (m + 1) // 2
     matrix[:n] = 0.0
     for e in range(work.weights.size):
-        weight, own = work.weights[e], fits.grams[e]
+        weight = work.weights[e]
+        own = fits.grams[e]
         for i in range(n):
             matrix[i] += weight * own[i]
     if newton:
         for e in range(work.weights.size):
-            scores, share = work.scores[e], 2.0 * work.weights[e] / work.squares[e]
+            scores = work.scores[e]
+            share = 2.0 * work.weights[e] / work.squares[e]
             for j in range(m):
-                factor, row = share * scores[j], packed_row(matrix, j)
+                factor = share * scores[j]
+                row = packed_row(matrix, j)
                 for i in range(j + 1):
                     row[i] -= factor * scores[i]
     return _factorised(matrix, work.factor, m, tolerance)
@@ -220,10 +244,12 @@ def _moved(counts, fits, k, work):
 
 @kernel
 def smallest_excess(counts, fits, k, tolerance, enough, work):
-    """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where undecidable. enough:
-    see ENOUGH. Newton's step is taken where it leads down, otherwise that of weighted least squares, which always does.
-    Only where Newton's is possible may the search end: elsewhere small steps may pass a saddle."""
-    m, n_environments = k + 1, counts.size
+    """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where
+    undecidable. enough: see ENOUGH. Newton's step is taken where it leads down, otherwise that of
+    weighted least squares, which always does. Only where Newton's is possible may the search end:
+    elsewhere small steps may pass a saddle."""
+    m = k + 1
+    n_environments = counts.size
     for e in range(n_environments):
         work.squares[e] = fits.rss[k, e]
         for j in range(m):
@@ -272,16 +298,26 @@ def _fill_leverages(fits, m, work):
 
 @kernel
 def score_fits(moments, fits, k, tolerance, enough, pooled, work):
-    """log Λ, and what the environments' own fits of k columns gain over their means: ½ Σ_e n_e log(scatter/RSS_e). NaN
-    where an environment has too few rows, or no decidable fit. If `pooled`, the pooled fit is in `work`."""
-    counts, y, gain, excess = moments.counts, moments.outcome, 0.0, np.nan
+    """log Λ, and what the environments' own fits of k columns gain over their means: ½ Σ_e n_e
+    log(scatter/RSS_e). NaN where an environment has too few rows, or no decidable fit. If `pooled`,
+    the pooled fit is in `work`."""
+    counts = moments.counts
+    y = moments.outcome
+    gain = 0.0
+    excess = np.nan
     for e in range(counts.size):
         decided = fits.rss[k, e] > 0.0 and counts[e] >= fits.ranks[k, e] + 2.0
-        gain -= 0.5 * counts[e] * np.log(fits.rss[k, e] / moments.scatter[e, y, y]) if decided else np.nan
+        gain -= (
+            0.5 * counts[e] * np.log(fits.rss[k, e] / moments.scatter[e, y, y])
+            if decided
+            else np.nan
+        )
     if gain == gain:
         excess = smallest_excess(counts, fits, k, tolerance, enough, work)
     if excess != excess:
-        work.beta[:], work.squares[:], work.leverages[:] = np.nan, np.nan, np.nan
+        work.beta[:] = np.nan
+        work.squares[:] = np.nan
+        work.leverages[:] = np.nan
         return np.nan, np.nan
     if pooled:
         excess_at(counts, fits, k, work.beta, work)
@@ -290,19 +326,29 @@ def score_fits(moments, fits, k, tolerance, enough, pooled, work):
 
 
 @kernel
-def _score_lists(moments, starts, members, stacked, given, enough, work, ratios, gains, squares, leverages, betas):
-    """As `score_lists`; stacked: the fits of each subset along a first axis if they are given, otherwise room for those
-    of one; betas (S, k + 1): of the pooled fits of subsets of k columns, unless it has no rows"""
-    pooled, tolerance, before = leverages.size > 0, 0.0 if given else moments.tolerance, members[:0]
+def _score_lists(
+    moments, starts, members, stacked, given, enough, work, ratios, gains, squares, leverages, betas
+):
+    """As `score_lists`; stacked: the fits of each subset along a first axis if they are given,
+    otherwise room for those of one; betas (S, k + 1): of the pooled fits of subsets of k columns,
+    unless it has no rows"""
+    pooled = leverages.size > 0
+    tolerance = 0.0 if given else moments.tolerance
+    before = members[:0]
     for s in range(starts.size - 1):
-        subset, shared, at = members[starts[s] : starts[s + 1]], ZERO, s if given else ZERO
-        rss, ranks = stacked.rss[at], stacked.ranks[at]
+        subset = members[starts[s] : starts[s + 1]]
+        shared = ZERO
+        at = s if given else ZERO
+        rss = stacked.rss[at]
+        ranks = stacked.ranks[at]
         fits = LocalFits(stacked.factors[at], stacked.grams[at], stacked.targets[at], rss, ranks)
         if not given:
             while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
                 shared += 1
             fit_environments(moments, subset, shared, fits)
-        ratios[s], gains[s] = score_fits(moments, fits, subset.size, tolerance, enough, pooled, work)
+        ratios[s], gains[s] = score_fits(
+            moments, fits, subset.size, tolerance, enough, pooled, work
+        )
         if pooled:
             copy_into(squares[s], work.squares)
             copy_into(leverages[s], work.leverages)
@@ -313,24 +359,36 @@ def _score_lists(moments, starts, members, stacked, given, enough, work, ratios,
 
 def _score(moments, starts, members, fits, enough, *found):
     """`_score_lists` of these fits, or from moments if they are None, with room to work on"""
-    n, m = len(moments.counts), np.diff(starts).max(initial=0) + 1
-    given, size = fits is not None, m * (m + 1) // 2
+    n = len(moments.counts)
+    m = np.diff(starts).max(initial=0) + 1
+    given = fits is not None
+    size = m * (m + 1) // 2
     if not given:
-        fits = LocalFits(np.zeros((1, n, m, m)), np.zeros((1, n, size)), np.zeros((1, n, m)), *np.zeros((2, 1, m, n)))
+        fits = LocalFits(
+            np.zeros((1, n, m, m)),
+            np.zeros((1, n, size)),
+            np.zeros((1, n, m)),
+            *np.zeros((2, 1, m, n)),
+        )
     beta, *steps = np.zeros((4, m))
-    work = PooledFit(beta, *np.zeros((3, n)), np.zeros(size), np.zeros((m, m)), *np.zeros((2, n, m)), *steps)
+    work = PooledFit(
+        beta, *np.zeros((3, n)), np.zeros(size), np.zeros((m, m)), *np.zeros((2, n, m)), *steps
+    )
     _score_lists(moments, starts, members, fits, given, enough, work, *found)
 
 
 def score_lists(moments, starts, members, ratios, gains, squares, leverages):
-    """As `score_fits`, of each subset members[starts[s]:starts[s+1]]; squares, leverages (S, E): of its pooled fit,
-    unless these have no rows. The first columns of a subset that are those of the one before it stay, so that subsets
-    in lexicographic order cost least."""
-    _score(moments, starts, members, None, ENOUGH, ratios, gains, squares, leverages, np.empty((0, 0)))
+    """As `score_fits`, of each subset members[starts[s]:starts[s+1]]; squares, leverages (S, E): of
+    its pooled fit, unless these have no rows. The first columns of a subset that are those of the
+    one before it stay, so that subsets in lexicographic order cost least."""
+    _score(
+        moments, starts, members, None, ENOUGH, ratios, gains, squares, leverages, np.empty((0, 0))
+    )
 
 
 def _fitted(moments, chosen, fits=None):
-    """ratios, gains (S,), squares, leverages (S, E) and betas (S, k + 1) of subsets chosen (S, k), exactly"""
+    """ratios, gains (S,), squares, leverages (S, E) and betas (S, k + 1) of subsets chosen (S, k),
+    exactly"""
     n, k = chosen.shape
     found = *np.empty((2, n)), *np.empty((2, n, len(moments.counts))), np.empty((n, k + 1))
     _score(moments, k * np.arange(n + 1), chosen.ravel(), fits, EXACTLY, *found)
@@ -338,7 +396,8 @@ def _fitted(moments, chosen, fits=None):
 
 
 def fit_from_moments(moments, members):
-    """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,); NaN if undecidable."""
+    """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,);
+    NaN if undecidable."""
     *_, squares, _, beta = _fitted(moments, members[None])
     return beta[0], squares[0]
 
@@ -347,15 +406,20 @@ def fit_from_moments(moments, members):
 
 
 def _independent(rows, starts, members):
-    """Lists of columns without those that are combinations of the ones before them over all rows."""
-    values, kept = rows.values[:, rows.starts[-1] : rows.stops[-1]], np.zeros(len(members), dtype=bool)
+    """Lists of columns without those that are combinations of the ones before them over all
+    rows."""
+    values = rows.values[:, rows.starts[-1] : rows.stops[-1]]
+    kept = np.zeros(len(members), dtype=bool)
     for which, chosen in of_one_size(starts, members, lambda k: k * values.shape[1]):
-        kept[starts[which][:, None] + np.arange(chosen.shape[1])] = triangular_factors(values, chosen, DEPENDENT)[1]
+        kept[starts[which][:, None] + np.arange(chosen.shape[1])] = triangular_factors(
+            values, chosen, DEPENDENT
+        )[1]
     return np.concatenate([[0], np.cumsum(kept)])[starts], members[kept]
 
 
 def _fits_from_rows(rows, moments, members):
-    """factors, targets, rss, ranks of each of the subsets members (S, k), one by one as in `LocalFits`"""
+    """factors, targets, rss, ranks of each of the subsets members (S, k), one by one as in
+    `LocalFits`"""
     (n_subsets, k), y = members.shape, moments.outcome
     factors = np.zeros((n_subsets, len(moments.counts), k + 1, k + 1))
     targets = np.empty(factors.shape[:3])
@@ -373,18 +437,24 @@ def _fits_from_rows(rows, moments, members):
 
 
 def _searched(rows, moments, starts, members):
-    """Of subsets of one size inside the support whose columns are independent: which they are, `_fitted` of these, and
-    what brings each beta back to the units of the moments. The search takes place in coordinates where Σ_e n_e/RSS_e ·
-    R_e'R_e is the identity."""
+    """Of subsets of one size inside the support whose columns are independent: which they are,
+    `_fitted` of these, and what brings each beta back to the units of the moments. The search takes
+    place in coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
     counts = moments.counts
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * rows.values.shape[1]):
         factors, targets, rss, ranks = _fits_from_rows(rows, moments, chosen)
         inside = ((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1)
-        m, factors, rss = factors.shape[-1], factors[inside], rss[inside]
+        m = factors.shape[-1]
+        factors = factors[inside]
+        rss = rss[inside]
         weighted = np.sqrt(counts / rss)[:, :, None, None] * factors
-        triangles = np.linalg.qr(weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r")
+        triangles = np.linalg.qr(
+            weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r"
+        )
         factors = np.tril(np.linalg.solve(triangles.transpose(0, 2, 1)[:, None], factors))
-        grams = np.ascontiguousarray((factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)])
+        grams = np.ascontiguousarray(
+            (factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)]
+        )
         own = (np.repeat(part[:, None], m, axis=1) for part in (rss, ranks[inside]))
         fits = LocalFits(factors, grams, targets[inside], *own)
         yield which[inside], _fitted(moments, chosen[inside], fits), triangles

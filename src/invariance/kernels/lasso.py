@@ -11,7 +11,8 @@ from .compiled import kernel
 def descend(gram, gradient, w, penalty, n_sweeps):
     """Sweep n times, or until no coefficient changes by more than 1e-9 of the largest one.
 
-    gram (m or more, m or more): products of columns; gradient (m,): of the columns with the residual; w (m,). Both
+    gram (m or more, m or more): products of columns; gradient (m,): of the columns with the
+    residual; w (m,). Both
     follow each step. penalty : on the scale of the gradient
     """
     for _ in range(n_sweeps):

@@ -1,7 +1,8 @@
-"""Stochastic gradient ascent of a mean-field ELBO by U2G: coupled draws, their scores, a step (Yin et al. 2020).
+"""Stochastic gradient ascent of a mean-field ELBO by U2G: coupled draws, their scores, a step (Yin
+et al. 2020).
 
-One uniform vector gives two draws, z1 = 1[u > 1 − σ(φ)] and z2 = 1[u < σ(φ)], and ½·σ(|φ|)·(f(z1) − f(z2))·(z1 − z2)
-has expectation ∇_φ E[f(z)].
+One uniform vector gives two draws, z1 = 1[u > 1 − σ(φ)] and z2 = 1[u < σ(φ)], and ½·σ(|φ|)·(f(z1) −
+f(z2))·(z1 − z2) has expectation ∇_φ E[f(z)].
 """
 
 from typing import NamedTuple
@@ -17,9 +18,9 @@ from .parts import AS_PART
 
 
 class Objective(NamedTuple):
-    """What is ascended: (E_q[log Λ + log p] − E_q[log q]) / n_rows over f free features. log_odds (f,), log_size_weight
-    (f + 1,), max_size: the prior; infeasible: the objective, per row, of a draw outside the support; NaN puts it below
-    the lowest one seen."""
+    """What is ascended: (E_q[log Λ + log p] − E_q[log q]) / n_rows over f free features. log_odds
+    (f,), log_size_weight (f + 1,), max_size: the prior; infeasible: the objective, per row, of a
+    draw outside the support; NaN puts it below the lowest one seen."""
 
     log_odds: np.ndarray
     log_size_weight: np.ndarray
@@ -29,8 +30,9 @@ class Objective(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Of T iterations. elbo, error (T,): mean of log Λ + size prior over the draws and its standard error, in nats;
-    feasible (T,): share of draws inside the support; logits (T, f): where these were measured."""
+    """Of T iterations. elbo, error (T,): mean of log Λ + size prior over the draws and its standard
+    error, in nats; feasible (T,): share of draws inside the support; logits (T, f): where these
+    were measured."""
 
     elbo: np.ndarray
     error: np.ndarray
@@ -39,9 +41,10 @@ class Trace(NamedTuple):
 
 
 class CompiledScorer(NamedTuple):
-    """Scores draws one by one, and remembers them. scoring, penalty: see score_members; columns (f,): of the scoring;
-    words (f, 2): random, their xor names a subset; slots (m, 2), values (m,), m a power of two: the latest subset of
-    each name; members (k,): the first n_forced are always in; work: for the largest subset"""
+    """Scores draws one by one, and remembers them. scoring, penalty: see score_members; columns
+    (f,): of the scoring; words (f, 2): random, their xor names a subset; slots (m, 2), values (m,),
+    m a power of two: the latest subset of each name; members (k,): the first n_forced are always
+    in; work: for the largest subset"""
 
     scoring: Scoring
     penalty: float
@@ -55,8 +58,8 @@ class CompiledScorer(NamedTuple):
 
 
 def score_draw(scorer, draw):
-    """log Λ of one draw (f,), NaN where undecidable: by a CompiledScorer, or looked up in a table (2**f,) of them by
-    bit pattern."""
+    """log Λ of one draw (f,), NaN where undecidable: by a CompiledScorer, or looked up in a table
+    (2**f,) of them by bit pattern."""
     raise NotImplementedError("only for compiled code")
 
 
@@ -74,8 +77,11 @@ def _looked_up(scorer, draw):
 
 
 def _remembered_or_computed(scorer, draw):
-    slots, values, members = scorer.slots, scorer.values, scorer.members
-    first, second = np.uint64(1), np.uint64(2)
+    slots = scorer.slots
+    values = scorer.values
+    members = scorer.members
+    first = np.uint64(1)
+    second = np.uint64(2)
     size = scorer.n_forced
     for j in range(draw.size):
         if draw[j]:
@@ -85,14 +91,16 @@ def _remembered_or_computed(scorer, draw):
             size += 1
     slot = np.int64(first & np.uint64(values.size - 1))
     if slots[slot, 0] != first or slots[slot, 1] != second:
-        slots[slot, 0], slots[slot, 1] = first, second
+        slots[slot, 0] = first
+        slots[slot, 1] = second
         values[slot] = score_members(scorer.scoring, scorer.penalty, members[:size], scorer.work)
     return values[slot]
 
 
 @kernel
 def draw_pairs(logits, uniforms, inclusion, draws):
-    """draws (2M, f): the two draws of each row of uniforms (M, f), one after the other; inclusion (f,): σ(logits)."""
+    """draws (2M, f): the two draws of each row of uniforms (M, f), one after the other; inclusion
+    (f,): σ(logits)."""
     n_pairs, f = uniforms.shape
     for j in range(f):
         inclusion[j] = 1.0 / (1.0 + np.exp(-logits[j]))
@@ -112,10 +120,12 @@ def score_draws(draws, max_size, scorer, out):
 
 @kernel
 def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, lowest, gradient):
-    """Move logits (f,) in place by what the draws (2M, f) say, whose log Λ (2M,) is NaN or -inf outside the support.
-    analytic: whether the KL term's gradient is the exact one; lowest (1,): objective of a draw seen inside the support;
-    gradient (f,): work space. Returns mean and standard error of log Λ + size prior, and the share of draws inside."""
-    n_pairs, f = draws.shape[0] // 2, draws.shape[1]
+    """Move logits (f,) in place by what the draws (2M, f) say, whose log Λ (2M,) is NaN or -inf
+    outside the support. analytic: whether the KL term's gradient is the exact one; lowest (1,):
+    objective of a draw seen inside the support; gradient (f,): work space. Returns mean and
+    standard error of log Λ + size prior, and the share of draws inside."""
+    n_pairs = draws.shape[0] // 2
+    f = draws.shape[1]
     values = np.empty(2 * n_pairs)
     n_feasible = 0
     for s in range(2 * n_pairs):
@@ -127,7 +137,8 @@ def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, l
     if penalty != penalty:
         penalty = 1.1 * lowest[0] if lowest[0] < 0.0 else -objective.n_rows
     gradient[:] = 0.0
-    total, squares = 0.0, 0.0
+    total = 0.0
+    squares = 0.0
     for m in range(n_pairs):
         a = values[2 * m] if values[2 * m] > -np.inf else penalty
         b = values[2 * m + 1] if values[2 * m + 1] > -np.inf else penalty
@@ -155,10 +166,13 @@ def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, l
 
 @kernel
 def ascend(logits, uniforms, rates, analytic, objective, lowest, scorer, trace):
-    """Steps from logits (f,), in place, with uniforms (T, M, f), rates (T,) and analytic (T,); fills the trace."""
+    """Steps from logits (f,), in place, with uniforms (T, M, f), rates (T,) and analytic (T,);
+    fills the trace."""
     n_iterations, n_pairs, f = uniforms.shape
-    inclusion, gradient = np.empty(f), np.empty(f)
-    draws, log_ratios = np.empty((2 * n_pairs, f), np.bool_), np.empty(2 * n_pairs)
+    inclusion = np.empty(f)
+    gradient = np.empty(f)
+    draws = np.empty((2 * n_pairs, f), np.bool_)
+    log_ratios = np.empty(2 * n_pairs)
     for t in range(n_iterations):
         copy_into(trace.logits[t], logits)
         draw_pairs(logits, uniforms[t], inclusion, draws)

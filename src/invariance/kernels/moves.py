@@ -1,7 +1,7 @@
 """Moves of one chain over subsets, each of which leaves π_β(z) ∝ p(z)·Λ(z)^β unchanged.
 
-A subset is decidable or not by `subset_log_ratio`: a move to one that is not is refused, and a move whose own, faster
-path cannot score the present subset stays. Both keep detailed balance.
+A subset is decidable or not by `subset_log_ratio`: a move to one that is not is refused, and a move
+whose own, faster path cannot score the present subset stays. Both keep detailed balance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .subset_tree import score_block
 
 @kernel
 def block_terms(odds, by_size, sums):
-    """sums (2**b,) = Σ of odds (b,) over the members of each subset, plus by_size[number of members] (b+1,)."""
+    """sums (2**b,) = Σ of odds (b,) over the members of each subset, plus by_size[number of
+    members] (b+1,)."""
     b = odds.size
     sizes = np.zeros(1 << b, np.int64)
     sums[0] = 0.0
@@ -34,7 +35,8 @@ def block_terms(odds, by_size, sums):
 
 @kernel
 def normalised(log_weights, weights):
-    """weights = exp(log_weights), scaled to sum to 1; entries that are NaN get 0. False when nothing is left."""
+    """weights = exp(log_weights), scaled to sum to 1; entries that are NaN get 0. False when
+    nothing is left."""
     highest = -np.inf
     for s in range(log_weights.size):
         if log_weights[s] > highest:
@@ -51,7 +53,8 @@ def normalised(log_weights, weights):
 @kernel
 def draw_index(weights, u):
     """Index with probability ∝ weights[index], u uniform up to their sum; never one of weight 0."""
-    below, last = 0.0, 0
+    below = 0.0
+    last = 0
     for s in range(weights.size):
         if weights[s] > 0.0:
             last = s
@@ -78,7 +81,8 @@ MOST_ACTIVE = 0.9
 
 
 class SubsetPrior(NamedTuple):
-    """log p(z) = Σ log_odds·z + by_size[|z|] + constant over columns (d,); only columns in `free` may change."""
+    """log p(z) = Σ log_odds·z + by_size[|z|] + constant over columns (d,); only columns in `free`
+    may change."""
 
     log_odds: np.ndarray
     by_size: np.ndarray
@@ -87,8 +91,9 @@ class SubsetPrior(NamedTuple):
 
 
 class BlockRule(NamedTuple):
-    """How `choose_block` chooses. chance (d,): of a column outside the subset (0 where it is not free), and with
-    `follows` False of every column; active: expected number from the subset; largest: a move of more is skipped."""
+    """How `choose_block` chooses. chance (d,): of a column outside the subset (0 where it is not
+    free), and with `follows` False of every column; active: expected number from the subset;
+    largest: a move of more is skipped."""
 
     chance: np.ndarray
     active: float
@@ -140,14 +145,17 @@ def note_best(prior, included, log_ratio, best):
 
 @kernel
 def flip_chances(prior, beta, included, size, change, chance):
-    """chance[j] = π_β(flipped) / (π_β(flipped) + π_β(now)), the single-site conditional; returns their sum."""
+    """chance[j] = π_β(flipped) / (π_β(flipped) + π_β(now)), the single-site conditional; returns
+    their sum."""
     up = prior.by_size[size + 1] - prior.by_size[size] if size + 1 < prior.by_size.size else -np.inf
     down = prior.by_size[size - 1] - prior.by_size[size] if size > 0 else -np.inf
     total = 0.0
     for j in range(included.size):
         chance[j] = 0.0
         if prior.free[j] and change[j] == change[j]:
-            gain = beta * change[j] + (down - prior.log_odds[j] if included[j] else up + prior.log_odds[j])
+            gain = beta * change[j] + (
+                down - prior.log_odds[j] if included[j] else up + prior.log_odds[j]
+            )
             chance[j] = 1.0 / (1.0 + np.exp(-gain)) if gain > -700.0 else 0.0
             total += chance[j]
     return total
@@ -155,7 +163,8 @@ def flip_chances(prior, beta, included, size, change, chance):
 
 @kernel
 def _toggle(scoring, state, included, column):
-    """Flip a column in the active set and in `included`; when that is undecidable, reload and return False."""
+    """Flip a column in the active set and in `included`; when that is undecidable, reload and
+    return False."""
     if included[column]:
         remove_column(scoring, state, column)
         included[column] = False
@@ -175,12 +184,15 @@ def _toggle_back(scoring, state, included, column):
 
 
 @kernel
-def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
-    """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight), accepted
-    with min(1, Z(z)/Z(z')), Z the sum of all. inclusion (d,): adds P(z_j = 1 | the others), n + 1 times. Returns log Λ;
-    change, chance (d,): of the last subset."""
+def informed_flips(
+    scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng
+):
+    """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020,
+    Barker's weight), accepted with min(1, Z(z)/Z(z')), Z the sum of all. inclusion (d,): adds P(z_j
+    = 1 | the others), n + 1 times. Returns log Λ; change, chance (d,): of the last subset."""
     d = included.size
-    other_change, other_chance = np.empty(d), np.empty(d)
+    other_change = np.empty(d)
+    other_chance = np.empty(d)
     size = included.sum()
     flip_scores(scoring, state, change)
     total = flip_chances(prior, beta, included, size, change, chance)
@@ -189,7 +201,8 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
             inclusion[j] += 1.0 - chance[j] if included[j] else chance[j]
         if step == n or total <= 0.0:
             continue
-        column, u = draw_index(chance, rng.random() * total), rng.random()
+        column = draw_index(chance, rng.random() * total)
+        u = rng.random()
         if not _toggle(scoring, state, included, column):
             continue
         new_size = size + 1 if included[column] else size - 1
@@ -199,7 +212,9 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
         accepted = other_change[column] == other_change[column] and u * new_total < total
         proposed = log_ratio_of(scoring, included) if accepted else np.nan
         if proposed == proposed:
-            size, total, log_ratio = new_size, new_total, proposed
+            size = new_size
+            total = new_total
+            log_ratio = proposed
             copy_into(change, other_change)
             copy_into(chance, other_chance)
             note_best(prior, included, log_ratio, best)
@@ -210,8 +225,8 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
 
 @kernel
 def place_weights(scoring, prior, beta, rest, state, log_weights):
-    """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,), to which `state`
-    belongs; -inf elsewhere and where undecidable."""
+    """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,),
+    to which `state` belongs; -inf elsewhere and where undecidable."""
     change = np.empty(rest.size)
     flip_scores(scoring, state, change)
     for j in range(rest.size):
@@ -222,14 +237,17 @@ def place_weights(scoring, prior, beta, rest, state, log_weights):
 
 @kernel
 def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
-    """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns: a
-    Gibbs step, as every candidate has the same number of members. Returns log Λ."""
+    """Take one free member out, uniformly, and draw what fills its place from the exact conditional
+    over all columns: a Gibbs step, as every candidate has the same number of members. Returns log
+    Λ."""
     members = members_of(included & prior.free)
     if members.size == 0:
         return log_ratio
-    out, u = members[rng.integers(0, members.size)], rng.random()
+    out = members[rng.integers(0, members.size)]
+    u = rng.random()
     _toggle(scoring, state, included, out)
-    log_weights, weights = np.empty(included.size), np.empty(included.size)
+    log_weights = np.empty(included.size)
+    weights = np.empty(included.size)
     place_weights(scoring, prior, beta, included, state, log_weights)
     chosen = out
     if log_weights[out] > -np.inf and normalised(log_weights, weights):
@@ -253,9 +271,9 @@ def active_chance(expected, size):
 
 @kernel
 def choose_block(prior, rule, included, rng):
-    """Columns of a block, ascending; one more than `rule.largest` stands for "too many". All enter independently: free
-    members, k of them, with probability a(k) = min(0.9, rule.active / k) where the rule follows z, the others with
-    rule.chance[j]."""
+    """Columns of a block, ascending; one more than `rule.largest` stands for "too many". All enter
+    independently: free members, k of them, with probability a(k) = min(0.9, rule.active / k) where
+    the rule follows z, the others with rule.chance[j]."""
     q = active_chance(rule.active, (included & prior.free).sum())
     block = np.empty(rule.largest + 1, np.int64)
     b = 0
@@ -276,38 +294,47 @@ def write_block(included, block, code):
 
 @kernel
 def score_in_block(scoring, prior, included, block, log_ratios, log_prior):
-    """Of every z that agrees with `included` outside the block: log Λ, NaN where undecidable, and log p(z) (2**b,).
-    Returns the members outside."""
+    """Of every z that agrees with `included` outside the block: log Λ, NaN where undecidable, and
+    log p(z) (2**b,). Returns the members outside."""
     outside = included.copy()
     write_block(outside, block, ZERO)
-    fixed, constant = members_of(outside), prior.constant
+    fixed = members_of(outside)
+    constant = prior.constant
     for j in fixed:
         constant += prior.log_odds[j]
     score_block(scoring, fixed, np.arange(block.size + 1), block, log_ratios)
-    block_terms(prior.log_odds[block], constant + prior.by_size[fixed.size : fixed.size + block.size + 1], log_prior)
+    block_terms(
+        prior.log_odds[block],
+        constant + prior.by_size[fixed.size : fixed.size + block.size + 1],
+        log_prior,
+    )
     return fixed
 
 
 @kernel
 def best_of(log_ratios, log_prior):
     """The largest sum, and where it is; -inf and -1 where none is decidable"""
-    highest, top = -np.inf, -1
+    highest = -np.inf
+    top = -1
     for s in range(log_ratios.size):
         if log_ratios[s] + log_prior[s] > highest:
-            highest, top = log_ratios[s] + log_prior[s], s
+            highest = log_ratios[s] + log_prior[s]
+            top = s
     return highest, top
 
 
 @kernel
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
-    """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
-    With m free members outside and s inside, P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not z} chance_j.
-    Drawing z from the product is a Gibbs step for the pair (z, block). `tilted` False leaves P(block | z) out, for
-    blocks whose choice did not depend on z. log_ratios, log_prior (2**b,): filled as by `score_in_block`."""
+    """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included`
+    outside the block. With m free members outside and s inside, P(block | z) ∝ a(m+s)^s · (1 -
+    a(m+s))^m · Π_{j in block, not z} chance_j. Drawing z from the product is a Gibbs step for the
+    pair (z, block). `tilted` False leaves P(block | z) out, for blocks whose choice did not depend
+    on z. log_ratios, log_prior (2**b,): filled as by `score_in_block`."""
     fixed = score_in_block(scoring, prior, included, block, log_ratios, log_prior)
     log_weights = np.zeros(log_prior.size)
     if tilted:
-        n_outside, by_size = prior.free[fixed].sum(), np.empty(block.size + 1)
+        n_outside = prior.free[fixed].sum()
+        by_size = np.empty(block.size + 1)
         for s in range(by_size.size):
             q = active_chance(rule.active, n_outside + s)
             by_size[s] = s * np.log(q) + n_outside * np.log(1.0 - q)
@@ -318,18 +345,26 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
 
 
 @kernel
-def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
-    """Draw all columns of the block jointly, given the others. Returns log Λ. inclusion, count (d,): add P(z_j = 1 |
-    columns outside the block) and 1, unless `tilted`: then the plain average over blocks would be wrong."""
-    b, u = block.size, rng.random()
+def block_move(
+    scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng
+):
+    """Draw all columns of the block jointly, given the others. Returns log Λ. inclusion, count
+    (d,): add P(z_j = 1 | columns outside the block) and 1, unless `tilted`: then the plain average
+    over blocks would be wrong."""
+    b = block.size
+    u = rng.random()
     if b == 0 or b > rule.largest:
         return log_ratio
     present = ZERO
     for i in range(b):
         if included[block[i]]:
             present |= 1 << i
-    log_ratios, log_prior, weights = np.empty(1 << b), np.empty(1 << b), np.empty(1 << b)
-    log_weights = block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior)
+    log_ratios = np.empty(1 << b)
+    log_prior = np.empty(1 << b)
+    weights = np.empty(1 << b)
+    log_weights = block_log_weights(
+        scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior
+    )
     if log_ratios[present] != log_ratios[present] or not normalised(log_weights, weights):
         return log_ratio
     highest, top = best_of(log_ratios, log_prior)
@@ -355,25 +390,31 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
 
 @kernel
 def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
-    """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
+    """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal`
+    (d,), written here."""
     for j in range(proposal.size):
         proposal[j] = included[j] != flipped[j]
     if prior.by_size[proposal.sum()] == -np.inf:
         return 0.0, np.nan
     value = log_ratio_of(scoring, proposal)
-    gain = beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
+    gain = (
+        beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
+    )
     return np.exp(min(0.0, gain)) if gain == gain else 0.0, value
 
 
 @kernel
 def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
-    """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
+    """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly:
+    symmetric proposal."""
     if differences.shape[0] == 0:
         return log_ratio
     flipped = differences[rng.integers(0, differences.shape[0])]
     u = rng.random()
     proposal = np.empty(included.size, np.bool_)
-    probability, value = jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal)
+    probability, value = jump_acceptance(
+        scoring, prior, beta, included, log_ratio, flipped, proposal
+    )
     if u >= probability:
         return log_ratio
     copy_into(included, proposal)
@@ -383,7 +424,8 @@ def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
 
 @kernel
 def swap_acceptance(beta, other_beta, log_ratio, other_log_ratio):
-    """Probability of exchanging the subsets of two chains at inverse temperatures beta and other_beta."""
+    """Probability of exchanging the subsets of two chains at inverse temperatures beta and
+    other_beta."""
     return min(1.0, np.exp(min(0.0, (beta - other_beta) * (other_log_ratio - log_ratio))))
 
 
@@ -391,9 +433,9 @@ _ANY = 2
 
 
 class Effort(NamedTuple):
-    """Moves of each kind per chain and sweep; blocks: of the coldest chain, the others change one; `searching` lets
-    blocks follow the flip scores (warm-up only); rounds: how often the coldest chain, from which alone the answer
-    comes, makes them between swaps."""
+    """Moves of each kind per chain and sweep; blocks: of the coldest chain, the others change one;
+    `searching` lets blocks follow the flip scores (warm-up only); rounds: how often the coldest
+    chain, from which alone the answer comes, makes them between swaps."""
 
     exchanges: int
     flips: int
@@ -405,9 +447,10 @@ class Effort(NamedTuple):
 
 @kernel
 def searching_block(prior, rule, beta, included, change, rng):
-    """A block for finding modes: members, then others, then any. What it draws must be thrown away: it depends on z.
-    The others are drawn in proportion to the weight of their flip where the rule follows the subset, else to the rule's
-    own chances: columns that help only together have flips that all look bad."""
+    """A block for finding modes: members, then others, then any. What it draws must be thrown away:
+    it depends on z. The others are drawn in proportion to the weight of their flip where the rule
+    follows the subset, else to the rule's own chances: columns that help only together have flips
+    that all look bad."""
     d = included.size
     n_members = min((included & prior.free).sum(), max(int(rule.active), 1))
     n_others = rule.largest - n_members
@@ -427,7 +470,11 @@ def searching_block(prior, rule, beta, included, change, rng):
         for _ in range(n_members if member else n_others - _ANY):
             top = -1
             for j in range(d):
-                if included[j] == member and not chosen[j] and keys[j] > (keys[top] if top >= 0 else -np.inf):
+                if (
+                    included[j] == member
+                    and not chosen[j]
+                    and keys[j] > (keys[top] if top >= 0 else -np.inf)
+                ):
                     top = j
             if top >= 0:
                 chosen[top] = True
@@ -440,28 +487,61 @@ def searching_block(prior, rule, beta, included, change, rng):
 
 @kernel
 def sweeps(
-    scoring, prior, rules, jumps, effort, betas, included, log_ratios, state, sums, rejected, best, draws, trace, rng
+    scoring,
+    prior,
+    rules,
+    jumps,
+    effort,
+    betas,
+    included,
+    log_ratios,
+    state,
+    sums,
+    rejected,
+    best,
+    draws,
+    trace,
+    rng,
 ):
     """n sweeps of a ladder with ascending betas (t,), in place.
 
-    rules: recipes for blocks; jumps (m, d): see `jump`; included (t, d), log_ratios (t,): the chains; sums (t, 3, d):
-    add inclusion by flips, by blocks, and in how many blocks; rejected (t-1,): adds the probability that a swap is
-    refused; draws (n, d): the coldest chain after each sweep; trace (n, t): log Λ of all chains.
-    Moves of single columns, the dearer ones, visit all but the coldest chain every fourth sweep. Pairs alternate
-    between even and odd (Okabe et al. 2001); every swap is a Metropolis step on the product target.
+    rules: recipes for blocks; jumps (m, d): see `jump`; included (t, d), log_ratios (t,): the
+    chains; sums (t, 3, d): add inclusion by flips, by blocks, and in how many blocks; rejected
+    (t-1,): adds the probability that a swap is refused; draws (n, d): the coldest chain after each
+    sweep; trace (n, t): log Λ of all chains. Moves of single columns, the dearer ones, visit all
+    but the coldest chain every fourth sweep. Pairs alternate between even and odd (Okabe et al.
+    2001); every swap is a Metropolis step on the product target.
     """
     t, d = included.shape
-    change, chance = np.empty(d), np.empty(d)
+    change = np.empty(d)
+    chance = np.empty(d)
     for step in range(draws.shape[0]):
         for i in range(t):
-            chain, log_ratio, beta, coldest, own = included[i], log_ratios[i], betas[i], i == t - 1, sums[i]
+            chain = included[i]
+            log_ratio = log_ratios[i]
+            beta = betas[i]
+            coldest = i == t - 1
+            own = sums[i]
             for _ in range(effort.rounds if coldest else 1):
                 singles = coldest or (step + i) % 4 == 0
                 if singles and load(scoring, state, chain):
                     for _ in range(effort.exchanges):
-                        log_ratio = exchange(scoring, prior, beta, chain, log_ratio, state, best, rng)
+                        log_ratio = exchange(
+                            scoring, prior, beta, chain, log_ratio, state, best, rng
+                        )
                     log_ratio = informed_flips(
-                        scoring, prior, beta, effort.flips, chain, log_ratio, state, change, chance, own[0], best, rng
+                        scoring,
+                        prior,
+                        beta,
+                        effort.flips,
+                        chain,
+                        log_ratio,
+                        state,
+                        change,
+                        chance,
+                        own[0],
+                        best,
+                        rng,
                     )
                 elif singles:
                     for j in range(d):
@@ -474,7 +554,18 @@ def sweeps(
                         block = choose_block(prior, rule, chain, rng)
                     tilted = rule.follows and not effort.searching
                     log_ratio = block_move(
-                        scoring, prior, rule, beta, chain, log_ratio, block, tilted, own[1], own[2], best, rng
+                        scoring,
+                        prior,
+                        rule,
+                        beta,
+                        chain,
+                        log_ratio,
+                        block,
+                        tilted,
+                        own[1],
+                        own[2],
+                        best,
+                        rng,
                     )
                 for _ in range(effort.jumps):
                     log_ratio = jump(scoring, prior, beta, chain, log_ratio, jumps, best, rng)

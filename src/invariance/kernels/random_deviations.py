@@ -1,8 +1,10 @@
-"""Random deviations of coefficients between environments: log Λ and the score test of many subsets, from moments.
+"""Random deviations of coefficients between environments: log Λ and the score test of many subsets,
+from moments.
 
-y_e = W_e (β + T u_e) + ε, u_e ~ Normal(0, share · Var ε · I), W = (1, x − x̄) and T such that (WT)'WT = N/k · I. Of an
-environment K = T'W_e'W_e T, c = T'W_e'r and q = r'r, r being what the pooled fit leaves. Environments are the last axis
-of every array, so that arithmetic runs over all of them at once.
+y_e = W_e (β + T u_e) + ε, u_e ~ Normal(0, share · Var ε · I), W = (1, x − x̄) and T such that
+(WT)'WT = N/k · I. Of an environment K = T'W_e'W_e T, c = T'W_e'r and q = r'r, r being what the
+pooled fit leaves. Environments are the last axis of every array, so that arithmetic runs over all
+of them at once.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import numpy as np
 
 from .compiled import ZERO, kernel, longest
 
-# The first share that is tried, times what the largest environment says of it; the next is so many times as large.
-_FIRST, _RATIO = 0.25, 32.0
-_MOST_TRIED, _MOST_STEPS = 12, 60
+# The first share that is tried, times what the largest environment says of it; the next is so many
+# times as large.
+_FIRST = 0.25
+_RATIO = 32.0
+_MOST_TRIED = 12
+_MOST_STEPS = 60
 # Of the log-likelihood, what is left to gain.
 _ENOUGH = 1e-11
 # Share times what an environment says of it, below which it counts as 0.
@@ -25,9 +30,9 @@ LOG_RATIO, SHARE, NOISE, GAIN, RANK, SCORE, ONE, TWO, THREE = range(N_FIGURES :=
 
 
 class Sites(NamedTuple):
-    """products (d + 1, d + 1, E): of a constant and d columns in each environment, measured from the pooled means and
-    scaled to unit length over all rows; pooled (d + 1, d + 1): their sum; outcome: its place; n_rows; tolerance:
-    smallest share of a column that others may leave"""
+    """products (d + 1, d + 1, E): of a constant and d columns in each environment, measured from
+    the pooled means and scaled to unit length over all rows; pooled (d + 1, d + 1): their sum;
+    outcome: its place; n_rows; tolerance: smallest share of a column that others may leave"""
 
     products: np.ndarray
     pooled: np.ndarray
@@ -37,8 +42,9 @@ class Sites(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work space for k columns. small (8, k, k): the pooled factor; sums over environments of the powers 1 to 4 of
-    whitened; the inverse of the first of these, and its products with the second and the third"""
+    """Work space for k columns. small (8, k, k): the pooled factor; sums over environments of the
+    powers 1 to 4 of whitened; the inverse of the first of these, and its products with the second
+    and the third"""
 
     information: np.ndarray
     factor: np.ndarray
@@ -74,10 +80,15 @@ def _work(k, n):
 
 @kernel
 def _pooled(sites, columns, work):
-    """Fills root and used of the columns of a subset, without those that others give. Returns their rank and the share
-    of the outcome that they leave, NaN where that is nothing."""
-    pooled, y, root, used, mean = sites.pooled, sites.outcome, work.small[0], work.used, work.mean
-    rank, left = ZERO, pooled[y, y]
+    """Fills root and used of the columns of a subset, without those that others give. Returns their
+    rank and the share of the outcome that they leave, NaN where that is nothing."""
+    pooled = sites.pooled
+    y = sites.outcome
+    root = work.small[0]
+    used = work.used
+    mean = work.mean
+    rank = ZERO
+    left = pooled[y, y]
     for place in range(columns.size + 1):
         j = ZERO if place == 0 else columns[place - 1] + 1
         pivot = pooled[j, j]
@@ -103,10 +114,16 @@ def _pooled(sites, columns, work):
 @kernel(fastmath={"contract"})
 def _bound(sites, work, rank):
     """Fills information, scores and squares of what the pooled fit leaves, after `_pooled`"""
-    products, y, n = sites.products, sites.outcome, sites.products.shape[2]
-    root, used = work.small[0], work.used
+    products = sites.products
+    y = sites.outcome
+    n = sites.products.shape[2]
+    root = work.small[0]
+    used = work.used
     # In coordinates where the pooled products are the identity.
-    K, c, q, mean = work.information, work.scores, work.squares, work.mean
+    K = work.information
+    c = work.scores
+    q = work.squares
+    mean = work.mean
     for e in range(n):
         q[e] = products[y, y, e]
     for a in range(rank):
@@ -156,8 +173,11 @@ def _bound(sites, work, rank):
 
 @kernel(fastmath={"contract"})
 def _factorise(work, rank, share, n):
-    """Fills factor, below its diagonal that of I + share · K, on it 1 over that; line = log |I + share · K| / 2"""
-    K, L, line = work.information, work.factor, work.line
+    """Fills factor, below its diagonal that of I + share · K, on it 1 over that; line = log |I +
+    share · K| / 2"""
+    K = work.information
+    L = work.factor
+    line = work.line
     for e in range(n):
         line[e] = 1.0
     for a in range(rank):
@@ -179,9 +199,14 @@ def _factorise(work, rank, share, n):
 
 @kernel(fastmath={"contract"})
 def _whiten(work, rank, share, n):
-    """Fills whitened = VK = (I − V) / share and moved = Vc, V = (I + share · K)⁻¹; a share is 0, or so large that V
-    differs from I"""
-    K, L, X, c, moved, inverse = work.information, work.factor, work.whitened, work.scores, work.moved, work.squared
+    """Fills whitened = VK = (I − V) / share and moved = Vc, V = (I + share · K)⁻¹; a share is 0, or
+    so large that V differs from I"""
+    K = work.information
+    L = work.factor
+    X = work.whitened
+    c = work.scores
+    moved = work.moved
+    inverse = work.squared
     if share == 0.0:
         for a in range(rank):
             for e in range(n):
@@ -264,11 +289,18 @@ def _invert(matrix, inverse, rank):
 
 @kernel(fastmath={"contract"})
 def _refit(work, rank, share, n):
-    """Of generalised least squares at a share: what it leaves, Σ‖moved − whitened · b‖² and Σ log |I + share K| / 2,
-    after `_whiten`; fills missed = moved − whitened · b and the inverse of the total of whitened"""
-    X, c, moved, missed, mean = work.whitened, work.scores, work.moved, work.missed, work.mean
-    total, inverse = work.small[1], work.small[5]
-    left, volume = _sum(work.squares, n), _sum(work.line, n)
+    """Of generalised least squares at a share: what it leaves, Σ‖moved − whitened · b‖² and Σ log
+    |I + share K| / 2, after `_whiten`; fills missed = moved − whitened · b and the inverse of the
+    total of whitened"""
+    X = work.whitened
+    c = work.scores
+    moved = work.moved
+    missed = work.missed
+    mean = work.mean
+    total = work.small[1]
+    inverse = work.small[5]
+    left = _sum(work.squares, n)
+    volume = _sum(work.line, n)
     for a in range(rank):
         mean[a] = _sum(moved[a], n)
         left -= share * _dot(c[a], moved[a], n)
@@ -295,8 +327,13 @@ def _refit(work, rank, share, n):
 @kernel(fastmath={"contract"})
 def _traces(work, rank, n):
     """Of C, C² and C³, C being the quadratic form of the score in the residuals, after `_refit`"""
-    X, two, line, small = work.whitened, work.squared, work.line, work.small
-    inverse, first, second = small[5], small[6], small[7]
+    X = work.whitened
+    two = work.squared
+    line = work.line
+    small = work.small
+    inverse = small[5]
+    first = small[6]
+    second = small[7]
     for a in range(rank):
         for b in range(rank):
             for e in range(n):
@@ -366,11 +403,15 @@ def _largest_information(work, rank, n):
 
 @kernel
 def _best_share(work, rank, n, n_rows):
-    """The share of the largest likelihood, and how far this is above that of none. Between a few shares, the first by
-    what the largest environment says, the zero of the derivative by t = share / (share + scale) is looked for."""
+    """The share of the largest likelihood, and how far this is above that of none. Between a few
+    shares, the first by what the largest environment says, the zero of the derivative by t = share
+    / (share + scale) is looked for."""
     scale = 1.0 / _largest_information(work, rank, n)
-    tried, values, slopes = np.zeros(_MOST_TRIED), np.empty(_MOST_TRIED), np.empty(_MOST_TRIED)
-    k, best = ZERO, ZERO
+    tried = np.zeros(_MOST_TRIED)
+    values = np.empty(_MOST_TRIED)
+    slopes = np.empty(_MOST_TRIED)
+    k = ZERO
+    best = ZERO
     while k < _MOST_TRIED:
         if k > 0:
             tried[k] = _FIRST * scale if k == 1 else _RATIO * tried[k - 1]
@@ -380,31 +421,39 @@ def _best_share(work, rank, n, n_rows):
         k += 1
         if slopes[k - 1] < 0.0 and tried[k - 1] > 1.0:
             break
-    none, value, share = values[0], values[best], tried[best]
+    none = values[0]
+    value = values[best]
+    share = tried[best]
     # Where the likelihood rises at the best of these, its maximum is above; else below.
     a = best if slopes[best] > 0.0 else best - 1
     if a < 0 or a + 1 == k or not (slopes[a] > 0.0 and slopes[a + 1] < 0.0):
         return share, value - none
-    low, high = tried[a] / (tried[a] + scale), tried[a + 1] / (tried[a + 1] + scale)
-    rises, falls = slopes[a] * scale / (1.0 - low) ** 2, slopes[a + 1] * scale / (1.0 - high) ** 2
+    low = tried[a] / (tried[a] + scale)
+    high = tried[a + 1] / (tried[a + 1] + scale)
+    rises = slopes[a] * scale / (1.0 - low) ** 2
+    falls = slopes[a + 1] * scale / (1.0 - high) ** 2
     side = 0
     for _ in range(_MOST_STEPS):
         # False positions, by the Illinois rule.
-        t, bend = (low * falls - high * rises) / (falls - rises), (rises - falls) / (high - low)
+        t = (low * falls - high * rises) / (falls - rises)
+        bend = (rises - falls) / (high - low)
         now = scale * t / (1.0 - t)
         found, slope = _profile(work, rank, now, n, n_rows)
         slope *= scale / (1.0 - t) ** 2
         if found > value:
-            share, value = now, found
+            share = now
+            value = found
         if slope**2 < _ENOUGH * bend:
             break
         if slope > 0.0:
-            low, rises = t, slope
+            low = t
+            rises = slope
             if side == 1:
                 falls *= 0.5
             side = 1
         else:
-            high, falls = t, slope
+            high = t
+            falls = slope
             if side == -1:
                 rises *= 0.5
             side = -1
@@ -413,10 +462,11 @@ def _best_share(work, rank, n, n_rows):
 
 @kernel
 def deviation_figures(sites, starts, columns, share, likelihood, out):
-    """out (S, 9) of subsets of columns: log Λ, the share that maximises the likelihood and the variance of the noise
-    then, in units of the outcome's sum of squares, NaN unless `likelihood`; the gain of the pooled fit over the empty
-    one; the rank; the score statistic x'Cx/x'x where deviations have the given share (S,), and the traces of C, C² and
-    C³, NaN where the share is. NaN where the outcome is determined, or no degree of freedom is left."""
+    """out (S, 9) of subsets of columns: log Λ, the share that maximises the likelihood and the
+    variance of the noise then, in units of the outcome's sum of squares, NaN unless `likelihood`;
+    the gain of the pooled fit over the empty one; the rank; the score statistic x'Cx/x'x where
+    deviations have the given share (S,), and the traces of C, C² and C³, NaN where the share is.
+    NaN where the outcome is determined, or no degree of freedom is left."""
     n = sites.products.shape[2]
     work = _work(longest(starts) + 1, n)
     for s in range(starts.size - 1):

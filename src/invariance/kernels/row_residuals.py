@@ -1,7 +1,8 @@
 """Residual shares from the rows: for subsets that second moments cannot decide.
 
-Modified Gram-Schmidt with the outcome as the last column finds the residual as if the columns had been changed by a few
-units in their last place (Björck 1967). So do the triangular factors that stand for the rows here.
+Modified Gram-Schmidt with the outcome as the last column finds the residual as if the columns had
+been changed by a few units in their last place (Björck 1967). So do the triangular factors that
+stand for the rows here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numba.extending import overload
 from .compiled import ZERO, copy_into, kernel
 from .parts import AS_PART
 
-# Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
+# Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those
+# before it.
 DEPENDENT = 1e-26
 
 
@@ -32,9 +34,10 @@ _MOST_NUMBERS = 1 << 21
 
 
 def triangular_factor(columns, members, dependent):
-    """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n): R
-    (k, k) and which columns stand on their own. One whose squared pivot is below `dependent` is a combination of those
-    before it, gets a zero row and removes nothing from later ones."""
+    """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of
+    columns (d, n): R (k, k) and which columns stand on their own. One whose squared pivot is below
+    `dependent` is a combination of those before it, gets a zero row and removes nothing from later
+    ones."""
     triangles, independent = triangular_factors(columns, members[None], dependent)
     return triangles[0], independent[0]
 
@@ -43,9 +46,11 @@ def triangular_factors(columns, members, dependent):
     """(S, k, k), (S, k): the same of each of the subsets members (S, k)"""
     n_subsets, k = members.shape
     basis = np.zeros((n_subsets, k, columns.shape[1]))
-    triangle, independent = np.zeros((n_subsets, k, k)), np.zeros((n_subsets, k), dtype=bool)
+    triangle = np.zeros((n_subsets, k, k))
+    independent = np.zeros((n_subsets, k), dtype=bool)
     for j in range(k):
-        rest, earlier = columns[members[:, j]], basis[:, :j]
+        rest = columns[members[:, j]]
+        earlier = basis[:, :j]
         for _ in range(2):
             # Dependent columns have a basis vector of zeros, which removes nothing.
             projections = np.einsum("sin,sn->si", earlier, rest)
@@ -60,22 +65,24 @@ def triangular_factors(columns, members, dependent):
 
 
 def of_one_size(starts, members, numbers):
-    """Subsets members[starts[s]:starts[s+1]] of the same size together, so many that each taking numbers(k) of them is
-    no burden: (which (S,), their members (S, k))"""
+    """Subsets members[starts[s]:starts[s+1]] of the same size together, so many that each taking
+    numbers(k) of them is no burden: (which (S,), their members (S, k))"""
     sizes = np.diff(starts)
     for k in np.unique(sizes):
-        which, together = np.flatnonzero(sizes == k), max(1, _MOST_NUMBERS // max(1, numbers(k)))
+        which = np.flatnonzero(sizes == k)
+        together = max(1, _MOST_NUMBERS // max(1, numbers(k)))
         for cut in range(0, len(which), together):
             part = which[cut : cut + together]
             yield part, members[starts[part][:, None] + np.arange(k)]
 
 
 def relative_residuals(columns, starts, members, outcome, dependent):
-    """(S,) share of the squares of row `outcome` of columns (d, n) that the rows members[starts[s]:starts[s+1]] leave;
-    (S,) their ranks"""
+    """(S,) share of the squares of row `outcome` of columns (d, n) that the rows
+    members[starts[s]:starts[s+1]] leave; (S,) their ranks"""
     if columns.shape[1] > columns.shape[0]:
         columns = np.ascontiguousarray(np.linalg.qr(columns.T, mode="r").T)
-    shares, ranks = np.empty(len(starts) - 1), np.empty(len(starts) - 1, np.int64)
+    shares = np.empty(len(starts) - 1)
+    ranks = np.empty(len(starts) - 1, np.int64)
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * columns.shape[1]):
         with_outcome = np.column_stack([chosen, np.full(len(chosen), outcome)])
         triangle, independent = triangular_factors(columns, with_outcome, dependent)
@@ -89,10 +96,11 @@ _MUCH = 0.25
 
 
 class GroupRows(NamedTuple):
-    """Deviations of d columns from their means in G groups, the pool last. values (d, n): of each column, where group g
-    takes starts[g]:stops[g], none without rows; counts (G,): rows of each group, more than stops - starts where a
-    triangular factor stands for them; gaps (E, d): √n_e · (mean in environment e − pooled mean), where the pool shares
-    the environments' deviations, otherwise (0, d)."""
+    """Deviations of d columns from their means in G groups, the pool last. values (d, n): of each
+    column, where group g takes starts[g]:stops[g], none without rows; counts (G,): rows of each
+    group, more than stops - starts where a triangular factor stands for them; gaps (E, d): √n_e ·
+    (mean in environment e − pooled mean), where the pool shares the environments' deviations,
+    otherwise (0, d)."""
 
     values: np.ndarray
     starts: np.ndarray
@@ -133,9 +141,9 @@ def subtract(target, factor, direction):
 
 @kernel
 def _orthogonalise(v, basis, rank):
-    """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that are left. A second
-    time where little is left, most of which may be rounding: a column that depends on others must not look like one of
-    its own."""
+    """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that
+    are left. A second time where little is left, most of which may be rounding: a column that
+    depends on others must not look like one of its own."""
     squared = 1.0
     for _ in range(2):
         for i in range(rank):
@@ -148,7 +156,8 @@ def _orthogonalise(v, basis, rank):
 
 @kernel
 def unit_members(rows, g, members):
-    """(k, n) deviations of columns `members` in group g, scaled to unit length; 0 where they are constant"""
+    """(k, n) deviations of columns `members` in group g, scaled to unit length; 0 where they are
+    constant"""
     columns = np.empty((members.size, rows.stops[g] - rows.starts[g]))
     for k in range(members.size):
         column = columns[k]
@@ -162,8 +171,11 @@ def unit_members(rows, g, members):
 
 @kernel
 def _residual_columns(rows, g, fixed, others):
-    """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
-    basis, remains, rank = unit_members(rows, g, fixed), unit_members(rows, g, others), ZERO
+    """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank
+    of `fixed`."""
+    basis = unit_members(rows, g, fixed)
+    remains = unit_members(rows, g, others)
+    rank = ZERO
     for k in range(fixed.size):
         v = basis[rank]
         copy_into(v, basis[k])
@@ -178,13 +190,15 @@ def _residual_columns(rows, g, fixed, others):
 
 @kernel
 def _supported(share, count, rank):
-    """NaN where a perfect fit leaves nothing of the outcome, or where `count` rows are too few for the rank."""
+    """NaN where a perfect fit leaves nothing of the outcome, or where `count` rows are too few for
+    the rank."""
     return share if share >= DEPENDENT and count >= rank + 2 else np.nan
 
 
 @kernel
 def share_from_rows(rows, g, members, outcome):
-    """Share of the outcome's variance in group g that `members` leave; NaN outside the support, or without rows."""
+    """Share of the outcome's variance in group g that `members` leave; NaN outside the support, or
+    without rows."""
     if not rows_at_hand(rows):
         return np.nan
     remains, rank = _residual_columns(rows, g, members, np.array([outcome]))
@@ -199,7 +213,8 @@ def rank_from_rows(rows, g, members):
 
 @kernel
 def to_triangle(columns):
-    """(k, k) by rows: the coordinates of columns (k, n) in the orthonormal basis that overwrites them"""
+    """(k, k) by rows: the coordinates of columns (k, n) in the orthonormal basis that overwrites
+    them"""
     triangle = np.zeros((columns.shape[0], columns.shape[0]))
     for j in range(columns.shape[0]):
         v = columns[j]
@@ -214,11 +229,13 @@ def to_triangle(columns):
 
 @kernel(fastmath={"contract"})
 def _outcome_roots(b, starts, nodes, ranks):
-    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,). As
-    `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits: "include"
-    drops the first row and column, "exclude" drops the column alone and rotates the first row into the others. A column
-    that depends on the included ones adds nothing: including it is excluding it."""
-    cosine, sine = np.empty(1 << b), np.empty(1 << b)
+    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to
+    ranks (2**b,). As `subset_tree`, with triangular factors R for second moments R'R, so that small
+    pivots keep their digits: "include" drops the first row and column, "exclude" drops the column
+    alone and rotates the first row into the others. A column that depends on the included ones adds
+    nothing: including it is excluding it."""
+    cosine = np.empty(1 << b)
+    sine = np.empty(1 << b)
     for t in range(b):
         live = 1 << t
         pivots = nodes[starts[t] : starts[t] + live]
@@ -232,11 +249,13 @@ def _outcome_roots(b, starts, nodes, ranks):
             first = nodes[starts[t] + ((i - t) << t) :]
             for s in range(live):
                 radius = np.sqrt(diagonal[s] * diagonal[s] + first[s] * first[s])
-                # Nothing to rotate, as for a column that is constant in the group: the rows stay as they are.
+                # Nothing to rotate, as for a column that is constant in the group: the rows stay as
+                # they are.
                 cosine[s] = diagonal[s] / radius if radius > 0.0 else 1.0
                 sine[s] = first[s] / radius if radius > 0.0 else 0.0
             for k in range(i, b + 1):
-                row, first = nodes[starts[i] + ((k - i) << i) :], nodes[starts[t] + ((k - t) << t) :]
+                row = nodes[starts[i] + ((k - i) << i) :]
+                first = nodes[starts[t] + ((k - t) << t) :]
                 included = row[live:]
                 for s in range(live):
                     old = row[s]
@@ -251,12 +270,14 @@ def _outcome_roots(b, starts, nodes, ranks):
 
 @kernel
 def fill_shares_from_rows(rows, g, fixed, block, starts, outcome, shares):
-    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave. Bit
-    i of a position stands for block[i]; starts: `tree_starts` of single columns."""
+    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of
+    `block` leave. Bit i of a position stands for block[i]; starts: `tree_starts` of single
+    columns."""
     if not rows_at_hand(rows) or not np.isnan(shares).any():
         return
     b = block.size
-    nodes, ranks = np.empty(starts[b + 1]), np.empty(1 << b, np.int64)
+    nodes = np.empty(starts[b + 1])
+    ranks = np.empty(1 << b, np.int64)
     remains, ranks[0] = _residual_columns(rows, g, fixed, np.append(block, outcome))
     triangle = to_triangle(remains)
     for k in range(b + 1):
@@ -270,9 +291,9 @@ def fill_shares_from_rows(rows, g, fixed, block, starts, outcome, shares):
 
 
 def centred_rows(X, y, rows, centre, rest, minimum, maximum):
-    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,). The
-    mean is centre + rest: the rounding of the first mean is found in the deviations and kept. A constant column
-    deviates by exactly 0."""
+    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum,
+    maximum (p + 1,). The mean is centre + rest: the rounding of the first mean is found in the
+    deviations and kept. A constant column deviates by exactly 0."""
     centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
     # Of the columns the order may be any other: the kernel knows one.
     _centre(np.ascontiguousarray(centred), centre, rest, minimum, maximum)
@@ -311,8 +332,10 @@ _ROWS = 2048
 
 @kernel(fastmath={"contract", "reassoc"})
 def residual_powers(columns, slopes, squares, fourths):
-    """squares, fourths (S,): sums of powers of the last row of columns (d, n) less slopes (S, d - 1) · others"""
-    outcome, n = columns.shape[0] - 1, columns.shape[1]
+    """squares, fourths (S,): sums of powers of the last row of columns (d, n) less slopes (S, d -
+    1) · others"""
+    outcome = columns.shape[0] - 1
+    n = columns.shape[1]
     work = np.empty(_ROWS)
     squares[:] = 0.0
     fourths[:] = 0.0
@@ -327,7 +350,8 @@ def residual_powers(columns, slopes, squares, fourths):
                     x = columns[j, first:stop]
                     for i in range(residual.size):
                         residual[i] -= slope * x[i]
-            second, fourth = 0.0, 0.0
+            second = 0.0
+            fourth = 0.0
             for i in range(residual.size):
                 square = residual[i] * residual[i]
                 second += square
@@ -337,9 +361,10 @@ def residual_powers(columns, slopes, squares, fourths):
 
 
 class GramRows(NamedTuple):
-    """Deviations of d columns from their environment's means, and the rows of second moments computed so far. centred
-    (d, N): rows sorted by environment; bounds (E+1,): where each begins; gaps (E, d): √n_e · (mean in the environment −
-    pooled mean); cache (s, E+1, d): kept rows, the pool last; slot (d,): where, or -1; used (1,)."""
+    """Deviations of d columns from their environment's means, and the rows of second moments
+    computed so far. centred (d, N): rows sorted by environment; bounds (E+1,): where each begins;
+    gaps (E, d): √n_e · (mean in the environment − pooled mean); cache (s, E+1, d): kept rows, the
+    pool last; slot (d,): where, or -1; used (1,)."""
 
     centred: np.ndarray
     bounds: np.ndarray
@@ -350,8 +375,9 @@ class GramRows(NamedTuple):
 
 
 class PairedMoments(NamedTuple):
-    """Second moments of pairs of columns side by side for all environments, those of the pool left to be added up: one
-    access brings all of a pair. local (d, d, E); gaps (E, d): √n_e · (mean in the environment − pooled mean)"""
+    """Second moments of pairs of columns side by side for all environments, those of the pool left
+    to be added up: one access brings all of a pair. local (d, d, E); gaps (E, d): √n_e · (mean in
+    the environment − pooled mean)"""
 
     local: np.ndarray
     gaps: np.ndarray
@@ -366,13 +392,15 @@ def gram_rows(centred: np.ndarray, bounds: np.ndarray, gaps: np.ndarray, kept: i
 
 @kernel
 def _computed_local(gram, e, a, b):
-    start, stop = gram.bounds[e], gram.bounds[e + 1]
+    start = gram.bounds[e]
+    stop = gram.bounds[e + 1]
     return dot(gram.centred[a, start:stop], gram.centred[b, start:stop])
 
 
 @kernel
 def _slot_of(gram, column):
-    """Where the rows of a column are kept, after computing them if need be; a full cache is emptied first."""
+    """Where the rows of a column are kept, after computing them if need be; a full cache is emptied
+    first."""
     if gram.slot[column] >= 0:
         return gram.slot[column]
     if gram.used[0] == gram.cache.shape[0]:

@@ -1,4 +1,5 @@
-"""Sums over subsets: of their weights, of priors over their members, and distributions of their sizes."""
+"""Sums over subsets: of their weights, of priors over their members, and distributions of their
+sizes."""
 
 from __future__ import annotations
 
@@ -10,13 +11,19 @@ from .compiled import kernel
 
 
 def fold_inclusion(weights, n_low, pairs):
-    """pairs[i, j] = Σ of weights (2**n_low,) over positions with bits i and j (diagonal: bit i); returns the total."""
+    """pairs[i, j] = Σ of weights (2**n_low,) over positions with bits i and j (diagonal: bit i);
+    returns the total."""
     n = n_low // 2
-    low, high, table = _bits(n), _bits(n_low - n), weights.reshape(-1, 1 << n)
-    of_low, of_high, cross = np.ones(len(table)) @ table, table @ np.ones(1 << n), high @ table @ low.T
+    low = _bits(n)
+    high = _bits(n_low - n)
+    table = weights.reshape(-1, 1 << n)
+    of_low = np.ones(len(table)) @ table
+    of_high = table @ np.ones(1 << n)
+    cross = high @ table @ low.T
     pairs[:n, :n] = (low * of_low) @ low.T
     pairs[n:n_low, n:n_low] = (high * of_high) @ high.T
-    pairs[n:n_low, :n], pairs[:n, n:n_low] = cross, cross.T
+    pairs[n:n_low, :n] = cross
+    pairs[:n, n:n_low] = cross.T
     return of_high.sum()
 
 
@@ -28,7 +35,8 @@ def _bits(n):
 
 @kernel
 def listed_inclusion(weights, members, pairs):
-    """As fold_inclusion for subsets given by their members (n, k), -1 beyond the last; fills the upper triangle."""
+    """As fold_inclusion for subsets given by their members (n, k), -1 beyond the last; fills the
+    upper triangle."""
     total = 0.0
     for s in range(weights.size):
         w = weights[s]
@@ -49,7 +57,8 @@ def weighted_sum(weights, values):
 
 @kernel
 def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
-    """out (n,) = log_ratio + log prior of subsets given by members (n, k), -1 beyond the last; -inf where NaN"""
+    """out (n,) = log_ratio + log prior of subsets given by members (n, k), -1 beyond the last; -inf
+    where NaN"""
     for s in range(log_ratio.size):
         value = log_ratio[s] + constant
         size = 0
@@ -80,15 +89,16 @@ def _add_feature(mass, log_in, log_out):
 
 @kernel
 def add_features(mass, log_in, log_out):
-    """Extend, in place, the log distribution of sizes (t + 1,) by features with log chances (f,) of in and of out."""
+    """Extend, in place, the log distribution of sizes (t + 1,) by features with log chances (f,) of
+    in and of out."""
     for j in range(log_in.size):
         _add_feature(mass, log_in[j], log_out[j])
 
 
 @kernel
 def fill_remaining(table, log_in, log_out):
-    """Fill table (f + 1, t + 2), whose last row and last column (too many: -inf) are given: [j, k] is the expected
-    weight of the sizes when k of the first j features are in."""
+    """Fill table (f + 1, t + 2), whose last row and last column (too many: -inf) are given: [j, k]
+    is the expected weight of the sizes when k of the first j features are in."""
     for j in range(log_in.size - 1, -1, -1):
         for k in range(table.shape[1] - 1):
             table[j, k] = _log_of_sum(log_out[j] + table[j + 1, k], log_in[j] + table[j + 1, k + 1])
@@ -96,8 +106,8 @@ def fill_remaining(table, log_in, log_out):
 
 @kernel
 def inclusion_from(table, log_in, log_out, before, inclusion):
-    """Fill inclusion (f,), the probability of each feature, from `fill_remaining`; before (t + 1,): the log
-    distribution of the size of no feature, overwritten."""
+    """Fill inclusion (f,), the probability of each feature, from `fill_remaining`; before (t + 1,):
+    the log distribution of the size of no feature, overwritten."""
     for j in range(log_in.size):
         total = 0.0
         for k in range(before.size):
@@ -134,7 +144,8 @@ def sizes(masks):
 
 
 def weighted_shares(masks, weights):
-    """(p,) share of weights (S,) of the subsets that hold each feature: exactly 1 of one that all hold"""
+    """(p,) share of weights (S,) of the subsets that hold each feature: exactly 1 of one that all
+    hold"""
     totals = np.zeros(masks.shape[1])
     _add_to_members(masks, weights, totals)
     return np.where(masks.all(axis=0), 1.0, totals / weights.sum())

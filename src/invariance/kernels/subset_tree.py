@@ -1,10 +1,10 @@
-"""log Λ of all subsets of a few features, joined by given columns, and of those up to a size: a tree of Schur
-complements.
+"""log Λ of all subsets of a few features, joined by given columns, and of those up to a size: a
+tree of Schur complements.
 
-A feature is one column, or several that enter together. With t features decided, the entry (i, k) of the 2**t reduced
-matrices fills positions 0..2**t-1 of one array: "exclude feature t" leaves them there, "include" writes the updated
-ones behind them. So bit t of a position says whether feature t is in the subset, and every inner loop runs over
-contiguous memory.
+A feature is one column, or several that enter together. With t features decided, the entry (i, k)
+of the 2**t reduced matrices fills positions 0..2**t-1 of one array: "exclude feature t" leaves them
+there, "include" writes the updated ones behind them. So bit t of a position says whether feature t
+is in the subset, and every inner loop runs over contiguous memory.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from .row_residuals import fill_shares_from_rows, rows_at_hand, share_from_rows
 
 @kernel
 def tree_starts(starts):
-    """First position of each column's row of entries, and their end; starts (f+1,): first column of each feature, and
-    their end. The entry (i, k) of a column i of feature t is needed by 2**t nodes; the outcome, the last, by all."""
+    """First position of each column's row of entries, and their end; starts (f+1,): first column of
+    each feature, and their end. The entry (i, k) of a column i of feature t is needed by 2**t
+    nodes; the outcome, the last, by all."""
     f = starts.size - 1
     d = starts[f] + 1
     rows = np.zeros(d + 1, np.int64)
@@ -35,9 +36,9 @@ def tree_starts(starts):
 
 
 class TreeWork(NamedTuple):
-    """Work space of `outcome_shares` for f features of starts[f] = d - 1 columns and the outcome. levels (d,): the
-    feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`; matrix (d, d); reciprocal, factor
-    (2**f,)"""
+    """Work space of `outcome_shares` for f features of starts[f] = d - 1 columns and the outcome.
+    levels (d,): the feature of each column, f for the outcome; rows (d+1,), nodes: see
+    `tree_starts`; matrix (d, d); reciprocal, factor (2**f,)"""
 
     starts: np.ndarray
     levels: np.ndarray
@@ -57,11 +58,21 @@ def tree_work(starts):
     for t in range(f):
         levels[starts[t] : starts[t + 1]] = t
     levels[d - 1] = f
-    return TreeWork(starts, levels, rows, np.empty(rows[d]), np.empty((d, d)), np.empty(1 << f), np.empty(1 << f))
+    return TreeWork(
+        starts,
+        levels,
+        rows,
+        np.empty(rows[d]),
+        np.empty((d, d)),
+        np.empty(1 << f),
+        np.empty(1 << f),
+    )
 
 
-# How many of the last columns are included or not without a return to memory, and of how many nodes together.
-_LAST, _TOGETHER = 3, 64
+# How many of the last columns are included or not without a return to memory, and of how many nodes
+# together.
+_LAST = 3
+_TOGETHER = 64
 
 
 @kernel
@@ -71,25 +82,39 @@ def _reciprocal(pivot, tolerance):
 
 @kernel(fastmath={"contract"})
 def _fill_last(entries, tolerance, shares):
-    """shares (8, 64): what is left of the outcome y by the subsets of columns a, b, c (the bits of the first index) at
-    64 nodes. entries (10, 64): aa, ab, ac, ay, bb, bc, by, cc, cy, yy of each. Both flat, so that the compiler knows
-    that they do not overlap."""
+    """shares (8, 64): what is left of the outcome y by the subsets of columns a, b, c (the bits of
+    the first index) at 64 nodes. entries (10, 64): aa, ab, ac, ay, bb, bc, by, cc, cy, yy of each.
+    Both flat, so that the compiler knows that they do not overlap."""
     n = _TOGETHER
     for s in range(n):
-        ab, ac, ay = entries[n + s], entries[2 * n + s], entries[3 * n + s]
-        bb, bc, by = entries[4 * n + s], entries[5 * n + s], entries[6 * n + s]
-        cc, cy, yy = entries[7 * n + s], entries[8 * n + s], entries[9 * n + s]
+        ab = entries[n + s]
+        ac = entries[2 * n + s]
+        ay = entries[3 * n + s]
+        bb = entries[4 * n + s]
+        bc = entries[5 * n + s]
+        by = entries[6 * n + s]
+        cc = entries[7 * n + s]
+        cy = entries[8 * n + s]
+        yy = entries[9 * n + s]
         pivot = _reciprocal(entries[s], tolerance)
         factor = ab * pivot
-        bb_a, bc_a, by_a = bb - factor * ab, bc - factor * ac, by - factor * ay
+        bb_a = bb - factor * ab
+        bc_a = bc - factor * ac
+        by_a = by - factor * ay
         factor = ac * pivot
-        cc_a, cy_a, yy_a = cc - factor * ac, cy - factor * ay, yy - (ay * pivot) * ay
+        cc_a = cc - factor * ac
+        cy_a = cy - factor * ay
+        yy_a = yy - (ay * pivot) * ay
         pivot = _reciprocal(bb, tolerance)
         factor = bc * pivot
-        cc_b, cy_b, yy_b = cc - factor * bc, cy - factor * by, yy - (by * pivot) * by
+        cc_b = cc - factor * bc
+        cy_b = cy - factor * by
+        yy_b = yy - (by * pivot) * by
         pivot = _reciprocal(bb_a, tolerance)
         factor = bc_a * pivot
-        cc_ab, cy_ab, yy_ab = cc_a - factor * bc_a, cy_a - factor * by_a, yy_a - (by_a * pivot) * by_a
+        cc_ab = cc_a - factor * bc_a
+        cy_ab = cy_a - factor * by_a
+        yy_ab = yy_a - (by_a * pivot) * by_a
         shares[s] = yy
         shares[n + s] = yy_a
         shares[2 * n + s] = yy_b
@@ -103,10 +128,13 @@ def _fill_last(entries, tolerance, shares):
 @kernel
 def _last_shares(tolerance, work):
     """Include the last three columns, each a feature, in all nodes of the features before them."""
-    rows, nodes, d = work.rows, work.nodes, work.levels.size
+    rows = work.rows
+    nodes = work.nodes
+    d = work.levels.size
     live = 1 << (work.starts.size - 1 - _LAST)
     shares = nodes[rows[d - 1] :]
-    entries, found = np.empty(10 * _TOGETHER), np.empty(8 * _TOGETHER)
+    entries = np.empty(10 * _TOGETHER)
+    found = np.empty(8 * _TOGETHER)
     for first in range(0, live, _TOGETHER):
         at = 0
         for i in range(d - 1 - _LAST, d):
@@ -122,11 +150,18 @@ def _last_shares(tolerance, work):
 
 @kernel(fastmath={"contract"})
 def outcome_shares(absent, tolerance, work):
-    """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable. absent (d,): the
-    column does not vary in the group. work: `tree_work` of the features, with the second moments of their columns and
-    the outcome (upper triangle) in its matrix. The result lies in `work` until the next call."""
-    starts, levels, rows, nodes = work.starts, work.levels, work.rows, work.nodes
-    reciprocal, factor, d, f = work.reciprocal, work.factor, work.levels.size, work.starts.size - 1
+    """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where
+    undecidable. absent (d,): the column does not vary in the group. work: `tree_work` of the
+    features, with the second moments of their columns and the outcome (upper triangle) in its
+    matrix. The result lies in `work` until the next call."""
+    starts = work.starts
+    levels = work.levels
+    rows = work.rows
+    nodes = work.nodes
+    reciprocal = work.reciprocal
+    factor = work.factor
+    d = work.levels.size
+    f = work.starts.size - 1
     for i in range(d):
         for k in range(i, d):
             # A column that does not vary has nothing to take from others, whatever its pivot is.
@@ -165,9 +200,12 @@ def outcome_shares(absent, tolerance, work):
 
 @kernel
 def reduce_to_block(scoring, g, fixed, block, reduced, absent):
-    """Second moments of [block, outcome] in group g after regression on the columns `fixed`: reduced (b+1, b+1), upper
-    triangle, NaN where those are undecidable; absent (b+1,): columns that do not vary there"""
-    b, scale, k = block.size, scoring.inverse_scale[g], ZERO
+    """Second moments of [block, outcome] in group g after regression on the columns `fixed`:
+    reduced (b+1, b+1), upper triangle, NaN where those are undecidable; absent (b+1,): columns that
+    do not vary there"""
+    b = block.size
+    scale = scoring.inverse_scale[g]
+    k = ZERO
     columns = np.empty(fixed.size + b, np.int64)
     for i in range(fixed.size):
         if scale[fixed[i]] > 0.0:
@@ -187,7 +225,8 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
 @kernel
 def joined_columns(fixed, starts, block, code):
     """The columns `fixed` and those of the features of `block` whose bit is set."""
-    members, n = np.empty(fixed.size + block.size, np.int64), fixed.size
+    members = np.empty(fixed.size + block.size, np.int64)
+    n = fixed.size
     copy_into(members[:n], fixed)
     for i in range(starts.size - 1):
         if (code >> i) & 1:
@@ -199,9 +238,11 @@ def joined_columns(fixed, starts, block, code):
 
 @kernel
 def score_block(scoring, fixed, starts, block, out):
-    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable. Bit i
-    stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,)."""
-    absent, work = np.empty(block.size + 1, np.bool_), tree_work(starts)
+    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where
+    undecidable. Bit i stands for feature i, the columns block[starts[i]:starts[i+1]]; starts
+    (b+1,)."""
+    absent = np.empty(block.size + 1, np.bool_)
+    work = tree_work(starts)
     out[:] = scoring.offset
     for g in range(scoring.weights.size):
         reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
@@ -217,7 +258,11 @@ def score_block(scoring, fixed, starts, block, out):
     for s in range(out.size):
         if out[s] > 0.0:
             value = settled(out[s], scoring.weights)
-            out[s] = value if value == value else log_ratio_from_rows(scoring, joined_columns(fixed, starts, block, s))
+            out[s] = (
+                value
+                if value == value
+                else log_ratio_from_rows(scoring, joined_columns(fixed, starts, block, s))
+            )
 
 
 MOST_LOW = 14
@@ -231,7 +276,8 @@ def feature_starts(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def low_features(widths: NDArray[np.int64]) -> int:
-    """How many of the first features make a good block for `score_block`; widths (f,): columns of each."""
+    """How many of the first features make a good block for `score_block`; widths (f,): columns of
+    each."""
     n_low = min(len(widths), MOST_LOW)
     # Interpreted: these are a few additions.
     while tree_starts.py_func(feature_starts(widths[:n_low]))[-1] > _LARGEST_TREE:
@@ -240,8 +286,9 @@ def low_features(widths: NDArray[np.int64]) -> int:
 
 
 def walk_order(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(f,) features in the order that is cheapest to walk: the narrowest make the block, the widest of them first; the
-    others follow as high features. As they are, where all have the same width."""
+    """(f,) features in the order that is cheapest to walk: the narrowest make the block, the widest
+    of them first; the others follow as high features. As they are, where all have the same
+    width."""
     ascending = np.argsort(widths, kind="stable")
     n_low = min(len(widths), MOST_LOW)
     while True:
@@ -254,15 +301,20 @@ def walk_order(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @kernel
 def tolerated_step(n_steps, tolerated, most):
-    """The first of n_steps, whose roots are equally far apart, that is at least what is tolerated, at most `most`."""
-    return int(np.ceil(n_steps * np.sqrt(min(tolerated, most) / most))) if tolerated > 0.0 and n_steps > 0 else 0
+    """The first of n_steps, whose roots are equally far apart, that is at least what is tolerated,
+    at most `most`."""
+    return (
+        int(np.ceil(n_steps * np.sqrt(min(tolerated, most) / most)))
+        if tolerated > 0.0 and n_steps > 0
+        else 0
+    )
 
 
 class Screen(NamedTuple):
-    """By which second moments reject subsets. squares, counts (G,): sums of squares of the outcome, and rows. limits
-    (r, m, j): of the F statistic of common coefficients, by the rank in the pool, by how much less the ranks in the E
-    environments are in sum than E times that, and by `tolerated_step` of per_signal times the signal, N·R²/(1 − R²), up
-    to `most`."""
+    """By which second moments reject subsets. squares, counts (G,): sums of squares of the outcome,
+    and rows. limits (r, m, j): of the F statistic of common coefficients, by the rank in the pool,
+    by how much less the ranks in the E environments are in sum than E times that, and by
+    `tolerated_step` of per_signal times the signal, N·R²/(1 − R²), up to `most`."""
 
     squares: np.ndarray
     counts: np.ndarray
@@ -281,26 +333,29 @@ def add_environment(weight, square, shares, out, local):
 
 @kernel
 def block_shares(scoring, g, fixed, block, absent, work):
-    """(2**b,) what the columns `fixed`, joined by each subset of b features, leave of the outcome in group g, NaN where
-    undecidable; block: their columns; absent (d,), work: as in `outcome_shares`, and written to"""
+    """(2**b,) what the columns `fixed`, joined by each subset of b features, leave of the outcome
+    in group g, NaN where undecidable; block: their columns; absent (d,), work: as in
+    `outcome_shares`, and written to"""
     reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
     return outcome_shares(absent, scoring.tolerance, work)
 
 
 @kernel
 def screen_block(screen, pooled, local, ranks, missing, first_rank, first_missing, least, gain):
-    """gain (2**b,): of the pooled fits in nats, NaN where it is below `least` (r,) of its rank or undecidable, and
-    where the screen rejects. pooled (2**b,): what these fits leave of the outcome; local (2**b,): sums over
-    environments of the residual sums of squares.
+    """gain (2**b,): of the pooled fits in nats, NaN where it is below `least` (r,) of its rank or
+    undecidable, and where the screen rejects. pooled (2**b,): what these fits leave of the outcome;
+    local (2**b,): sums over environments of the residual sums of squares.
 
-    ranks, missing (2**b,): rank in the pool of each subset of the block, and by how much less the environments' are in
-    sum than E times that; first_rank, first_missing: of columns that are always in, to be added."""
+    ranks, missing (2**b,): rank in the pool of each subset of the block, and by how much less the
+    environments' are in sum than E times that; first_rank, first_missing: of columns that are
+    always in, to be added."""
     last = screen.counts.size - 1
     total = screen.counts[last]
     gain[:] = 0.0
     add_weighted_log(gain, -0.5 * total, pooled)
     for s in range(gain.size):
-        rank, gained = first_rank + ranks[s], gain[s]
+        rank = first_rank + ranks[s]
+        gained = gain[s]
         gain[s] = np.nan
         if not gained >= least[rank] or local[s] != local[s]:
             continue
@@ -308,7 +363,9 @@ def screen_block(screen, pooled, local, ranks, missing, first_rank, first_missin
         left = total - last * (1.0 + rank) + lacking
         between = total - 1.0 - rank - left
         statistic = (
-            (screen.squares[last] * pooled[s] - local[s]) / between / (local[s] / left) if between > 0.0 else 0.0
+            (screen.squares[last] * pooled[s] - local[s]) / between / (local[s] / left)
+            if between > 0.0
+            else 0.0
         )
         signal = total * (1.0 / pooled[s] - 1.0)
         step = tolerated_step(screen.limits.shape[2] - 1, screen.per_signal * signal, screen.most)
@@ -318,7 +375,8 @@ def screen_block(screen, pooled, local, ranks, missing, first_rank, first_missin
 
 @kernel
 def reciprocal_pivot(pivot, absent, tolerance):
-    """1/pivot; 0 for a column that does not vary in this group; NaN, which poisons the subset, when undecidable."""
+    """1/pivot; 0 for a column that does not vary in this group; NaN, which poisons the subset, when
+    undecidable."""
     if absent:
         return 0.0
     return 1.0 / pivot if pivot >= tolerance else np.nan
@@ -326,8 +384,10 @@ def reciprocal_pivot(pivot, absent, tolerance):
 
 @kernel
 def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
-    """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m columns or more."""
-    last, m = matrix.shape[0] - 1, stop - start
+    """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m
+    columns or more."""
+    last = matrix.shape[0] - 1
+    m = stop - start
     for i in range(m):
         for k in range(i, m):
             work[i, k] = matrix[start + i, start + k]
@@ -340,8 +400,11 @@ def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
 
 @kernel
 def _score_children(scoring, matrices, absent, starts, first, work, pivots, scores):
-    """scores[j] = log Λ of the node's subset with feature j added, j >= first; work: as in `_outcome_pivot`."""
-    f, last, tolerance = starts.size - 1, matrices.shape[1] - 1, scoring.tolerance
+    """scores[j] = log Λ of the node's subset with feature j added, j >= first; work: as in
+    `_outcome_pivot`."""
+    f = starts.size - 1
+    last = matrices.shape[1] - 1
+    tolerance = scoring.tolerance
     scores[first:f] = scoring.offset
     for g in range(matrices.shape[0]):
         for j in range(first, f):
@@ -357,11 +420,13 @@ def _score_children(scoring, matrices, absent, starts, first, work, pivots, scor
 
 @kernel
 def _include(source, target, absent, tolerance, starts, feature, grows):
-    """target = source with `feature` swept out of later columns. Of a subset that grows no further only what is within
-    one feature, and the outcome's column."""
-    f, last = starts.size - 1, source.shape[1] - 1
+    """target = source with `feature` swept out of later columns. Of a subset that grows no further
+    only what is within one feature, and the outcome's column."""
+    f = starts.size - 1
+    last = source.shape[1] - 1
     for g in range(source.shape[0]):
-        before, after = source[g], target[g]
+        before = source[g]
+        after = target[g]
         for c in range(starts[feature], starts[feature + 1]):
             reciprocal = reciprocal_pivot(before[c, c], absent[g, c], tolerance)
             for j in range(feature, f):
@@ -378,15 +443,21 @@ def _include(source, target, absent, tolerance, starts, feature, grows):
 
 @kernel
 def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, members, out):
-    """log Λ of `fixed`, the columns of the features `prefix` among them, and of every subset that extends it by later
-    features, up to max_size, by second moments alone. Feature first + i is the columns block[starts[i]:starts[i+1]].
-    members (n, >= max_size): filled with the features of each subset, -1 beyond; out (n,): NaN where undecidable."""
-    n_groups, f, d = scoring.weights.size, starts.size - 1, block.size + 1
+    """log Λ of `fixed`, the columns of the features `prefix` among them, and of every subset that
+    extends it by later features, up to max_size, by second moments alone. Feature first + i is the
+    columns block[starts[i]:starts[i+1]]. members (n, >= max_size): filled with the features of each
+    subset, -1 beyond; out (n,): NaN where undecidable."""
+    n_groups = scoring.weights.size
+    f = starts.size - 1
+    d = block.size + 1
     levels = max_size - prefix.size
-    stack, absent = np.empty((max(levels, 1), n_groups, d, d)), np.empty((n_groups, d), np.bool_)
-    scores, pivots = np.empty((max(levels, 1), f)), np.empty(f)
+    stack = np.empty((max(levels, 1), n_groups, d, d))
+    absent = np.empty((n_groups, d), np.bool_)
+    scores = np.empty((max(levels, 1), f))
+    pivots = np.empty(f)
     widest = longest(starts)
-    work, child = np.empty((widest + 1, widest + 1)), np.empty(levels + 1, np.int64)
+    work = np.empty((widest + 1, widest + 1))
+    child = np.empty(levels + 1, np.int64)
     out[0] = scoring.offset
     for g in range(n_groups):
         reduce_to_block(scoring, g, fixed, block, stack[0, g], absent[g])
@@ -395,7 +466,8 @@ def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, mem
     members[:, :] = -1
     for s in range(members.shape[0]):
         copy_into(members[s, : prefix.size], prefix)
-    count, level = 1, 0 if levels > 0 else -1
+    count = 1
+    level = 0 if levels > 0 else -1
     child[0] = 0
     _score_children(scoring, stack[0], absent, starts, ZERO, work, pivots, scores[0])
     while level >= 0:
@@ -409,9 +481,19 @@ def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, mem
             members[count, prefix.size + m] = first + child[m] - 1
         count += 1
         if level + 1 < levels and j + 1 < f:
-            _include(stack[level], stack[level + 1], absent, scoring.tolerance, starts, j, level + 2 < levels)
+            _include(
+                stack[level],
+                stack[level + 1],
+                absent,
+                scoring.tolerance,
+                starts,
+                j,
+                level + 2 < levels,
+            )
             level += 1
             child[level] = j + 1
-            _score_children(scoring, stack[level], absent, starts, j + 1, work, pivots, scores[level])
+            _score_children(
+                scoring, stack[level], absent, starts, j + 1, work, pivots, scores[level]
+            )
     for s in range(out.size):
         out[s] = settled(out[s], scoring.weights)

@@ -1,4 +1,5 @@
-"""What an outcome is: a number, one of two classes, a count or a time, and all that follows from it."""
+"""What an outcome is: a number, one of two classes, a count or a time, and all that follows from
+it."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ class OutcomeKind(ABC):
     baselines : what each environment has of its own if baselines are free
     error_name : of held-out data, `error`
     price_figure, price_name : the figure by which invariance is priced, and the name of its error
-    choice_error, choice_margin : the error by which the predictor is chosen, and the logarithm of its ratio from which
-        on all features count as failing
+    choice_error, choice_margin : the error by which the predictor is chosen, and the logarithm of
+        its ratio from which on all features count as failing
     figures : names of the measures of held-out data, the first four `CALIBRATION`
-    measure, measure_does, measure_is : the figure that is reported first, what predictions do, before its value, and a
-        sentence on it
+    measure, measure_does, measure_is : the figure that is reported first, what predictions do,
+        before its value, and a sentence on it
     scale : on which predictions are calibrated
     group_mean, mean_name : what the mean of a group of rows is, on an axis and in a sentence
     figure_format : of measures in a table
@@ -102,8 +103,8 @@ class OutcomeKind(ABC):
         exposure: Floats | None = None,
         event: Floats | None = None,
     ) -> float:
-        """Return the error of predictions (n,) of outcomes (n,), a mean over rows; predictions are per unit of
-        exposure; NaN if it is not defined."""
+        """Return the error of predictions (n,) of outcomes (n,), a mean over rows; predictions are
+        per unit of exposure; NaN if it is not defined."""
 
     @abstractmethod
     def measured(
@@ -114,8 +115,9 @@ class OutcomeKind(ABC):
         event: Floats | None = None,
         hazard: tuple[Floats, Floats, Floats] | None = None,
     ) -> dict[str, Figure]:
-        """Return the figures with intervals, by standard errors that hold whatever the distribution of the rows
-        (sandwich, DeLong); hazard: of times, as `prediction.new_environments.cumulative_hazards` returns it."""
+        """Return the figures with intervals, by standard errors that hold whatever the distribution
+        of the rows (sandwich, DeLong); hazard: of times, as
+        `prediction.new_environments.cumulative_hazards` returns it."""
 
     def price_error(self, figure: float) -> float:
         """Return the error that belongs to `price_figure`."""
@@ -130,15 +132,18 @@ class OutcomeKind(ABC):
         return mean, low, high
 
     def within_range(self, predicted: Floats, least: float) -> Floats:
-        """Return predictions (n,) that no row can show to be impossible; least: distance from the ends."""
+        """Return predictions (n,) that no row can show to be impossible; least: distance from the
+        ends."""
         return predicted
 
     def unit(self, y: Floats, weights: Floats | None) -> float:
-        """Return what outcomes are divided by before a penalised fit, so that no unit decides when its steps end."""
+        """Return what outcomes are divided by before a penalised fit, so that no unit decides when
+        its steps end."""
         return 1.0
 
     def ridge(self, penalty: float, y: Floats) -> Any:
-        """Return a regression of scikit-learn, its penalty / 2 · Σ coefficient² on the sum of the log-likelihood."""
+        """Return a regression of scikit-learn, its penalty / 2 · Σ coefficient² on the sum of the
+        log-likelihood."""
         raise SettingError(f"there is no ridge regression of a {self.name}.")
 
     def link(self, mean: float) -> float:

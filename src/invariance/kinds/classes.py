@@ -33,7 +33,10 @@ class TwoClasses(OutcomeKind):
     figures = (*CALIBRATION, "brier", "log_loss", "auc")
     measure = "auc"
     measure_does = "tell the classes apart with an AUC of"
-    measure_is = "AUC: probability that a random row of the class ranks above a random row of the other class."
+    measure_is = (
+        "AUC: probability that a random row of the class ranks above a random row of the "
+        "other class."
+    )
     scale = "log odds"
     group_mean = "probability"
     mean_name = "mean"
@@ -120,7 +123,8 @@ def log_loss(y: Floats, odds: Floats) -> float:
 
 
 def calibration_in_the_large(y: Floats, odds: Floats) -> Figure:
-    """Return the shift of log odds by which the mean of the probabilities is that of y, which has both classes."""
+    """Return the shift of log odds by which the mean of the probabilities is that of y, which has
+    both classes."""
     prevalence = float(y.mean())
     shift = float(logit(prevalence)) - odds.max()
     if odds.min() < odds.max():

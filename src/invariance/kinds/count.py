@@ -71,7 +71,8 @@ class Count(OutcomeKind):
             error = float(np.sqrt(np.sum((y - times * expected) ** 2)) / y.sum())
             intercept = around(np.log(times), error)
             events = logs[y > 0.0]
-            # Else a slope, however large, makes events certain where they are and impossible elsewhere.
+            # Else a slope, however large, makes events certain where they are and impossible
+            # elsewhere.
             if events.min() < events.max() or logs.min() < events[0] < logs.max():
                 law: Law = (lambda eta: exposure * np.exp(eta),) * 3
                 slope = calibration_slope(y, logs, law, float(np.log(own)))

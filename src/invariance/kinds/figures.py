@@ -40,7 +40,8 @@ def around(value: float, error: float, freedom: float = np.inf) -> Figure:
 
 
 def share(value: float, error: float) -> Figure:
-    """Return an interval between 0 and 1, symmetric in log odds; at 0 and 1 the error is unknown."""
+    """Return an interval between 0 and 1, symmetric in log odds; at 0 and 1 the error is
+    unknown."""
     if not 0.0 < value < 1.0 or not error > 0.0:
         return Figure(value)
     _, *ends = around(float(logit(value)), error / (value * (1.0 - value)))
@@ -48,14 +49,15 @@ def share(value: float, error: float) -> Figure:
 
 
 def ratio(value: float, relative: float, freedom: float = np.inf) -> Figure:
-    """Return an interval above 0, symmetric in logarithms; relative: the standard error of these."""
+    """Return an interval above 0, symmetric in logarithms; relative: the standard error of
+    these."""
     _, *ends = around(0.0, relative, freedom)
     return Figure(value, *(value * float(np.exp(end)) for end in ends))
 
 
 def explained(missed: Floats, scatter: Floats) -> Figure:
-    """Return 1 − Σ missed / Σ scatter, of errors (n,) of the rows and of their distances from their own mean, which
-    are smallest."""
+    """Return 1 − Σ missed / Σ scatter, of errors (n,) of the rows and of their distances from their
+    own mean, which are smallest."""
     value = share_explained(float(missed.sum()), float(scatter.sum()))
     error = np.nan
     if np.isfinite(value):
@@ -70,8 +72,8 @@ def share_explained(missed: float, scatter: float) -> float:
 
 
 def calibration_slope(y: Floats, predictor: Floats, law: Law, start: float) -> Figure:
-    """Return the maximum likelihood slope of y on the predictor (n,), which must exist, with its sandwich standard
-    error; start: intercept without a slope."""
+    """Return the maximum likelihood slope of y on the predictor (n,), which must exist, with its
+    sandwich standard error; start: intercept without a slope."""
     cumulant, mean, variance = law
     scale = predictor.std()
     design = np.column_stack([np.ones(len(y)), (predictor - predictor.mean()) / scale])

@@ -82,15 +82,16 @@ TIME = TimeToEvent()
 
 
 def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
-    """Return Harrell's: of the pairs of rows of which it is known which event came first, the share that `predicted`
-    times (n,) put in this order, ties counting half; NaN without such pairs.
-    event (n,): whether the time of a row ended with it, else it is known only to come later"""
+    """Return Harrell's: of the pairs of rows of which it is known which event came first, the share
+    that `predicted` times (n,) put in this order, ties counting half; NaN without such pairs. event
+    (n,): whether the time of a row ended with it, else it is known only to come later"""
     right, pairs = concordant_pairs(times, event, predicted)
     return float(right.sum() / pairs.sum()) if pairs.any() else float("nan")
 
 
 def concordance_with_interval(times: Floats, event: Floats, predicted: Floats) -> Figure:
-    """Return it with an interval by what each row contributes to the pairs (infinitesimal jackknife)."""
+    """Return it with an interval by what each row contributes to the pairs (infinitesimal
+    jackknife)."""
     right, pairs = concordant_pairs(times, event, predicted)
     if not pairs.any():
         return UNKNOWN
@@ -100,7 +101,8 @@ def concordance_with_interval(times: Floats, event: Floats, predicted: Floats) -
 
 
 def concordant_pairs(times: Floats, event: Floats, predicted: Floats) -> tuple[Floats, Floats]:
-    """Return (n,) of each row, in the order of times: pairs with other rows in the right order, and all its pairs."""
+    """Return (n,) of each row, in the order of times: pairs with other rows in the right order, and
+    all its pairs."""
     order = np.lexsort((-event, times))
     times = times[order]
     event = event[order]

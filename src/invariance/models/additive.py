@@ -18,7 +18,13 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..kernels.cholesky import settle
 from ..kernels.components import component_overlaps, component_shares
-from ..moments.least_squares import DEPENDENT, LeastSquares, independent_columns, least_squares, unit_rows
+from ..moments.least_squares import (
+    DEPENDENT,
+    LeastSquares,
+    independent_columns,
+    least_squares,
+    unit_rows,
+)
 from ..moments.moments import Moments, rest_moments
 from .base import (
     PIVOT_TOLERANCE,
@@ -39,15 +45,17 @@ from .invariance_test import Residuals
 
 
 class AllCoefficients(GaussianFromMoments):
-    """Every coefficient of every curve may differ between environments: the linear Gaussian model of the columns."""
+    """Every coefficient of every curve may differ between environments: the linear Gaussian model
+    of the columns."""
 
     kind = "additive, compared by all coefficients"
     makes_curves = True
 
 
 class AdditiveModel(MomentModel):
-    """Outcome ~ Normal(intercept + one component for each feature of z, variance). Components, combinations of columns,
-    are fitted to all rows; in each environment the intercept, a slope on each of them and the variance may differ."""
+    """Outcome ~ Normal(intercept + one component for each feature of z, variance). Components,
+    combinations of columns, are fitted to all rows; in each environment the intercept, a slope on
+    each of them and the variance may differ."""
 
     name = "additive, compared by shape"
     makes_curves = True
@@ -70,17 +78,23 @@ class AdditiveModel(MomentModel):
 
     def null_many(self, masks: ArrayLike) -> Null:
         """As of linear Gaussian fits with the degrees of freedom of `residuals`."""
-        return null_of_ranks(self.moments.group_counts, self.residuals(as_masks(masks, self.n_features)).ranks)
+        return null_of_ranks(
+            self.moments.group_counts, self.residuals(as_masks(masks, self.n_features)).ranks
+        )
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """Local coefficients are the pooled ones, those of each feature times its slope in the environment."""
+        """Local coefficients are the pooled ones, those of each feature times its slope in the
+        environment."""
         mask = as_mask(subset, self.feature_names)
         pooled = self.linear.fit(mask, local=False)
         if not local:
             return pooled
         components, chosen = self.compared_by(mask)
-        fit, columns = components.fit(chosen), self.moments.feature_columns[self.features.expand(mask)]
-        slopes = np.repeat(np.nan_to_num(fit.local_coefficients), self.features.widths[mask], axis=1)
+        fit = components.fit(chosen)
+        columns = self.moments.feature_columns[self.features.expand(mask)]
+        slopes = np.repeat(
+            np.nan_to_num(fit.local_coefficients), self.features.widths[mask], axis=1
+        )
         coefficients = slopes * pooled.coefficients
         # Components are centred over all rows.
         intercepts = fit.local_intercepts - coefficients @ self.moments.pooled_mean[columns]
@@ -88,22 +102,29 @@ class AdditiveModel(MomentModel):
         return replace(pooled, local_coefficients=coefficients, local_intercepts=intercepts)
 
     def residuals(self, masks: Mask) -> Residuals:
-        """Ranks are degrees of freedom: an environment's slopes on the components, and its part in the rest."""
+        """Ranks are degrees of freedom: an environment's slopes on the components, and its part in
+        the rest."""
         rss, ranks, by_moments = self._fits(masks)
         taken = ranks.astype(float)
         taken[:, :-1] += self._bending(masks, ranks, by_moments)
         y = self.moments.outcome
-        return Residuals(rss, taken, self.moments.group_counts, float(self.moments.scatter[-1, y, y]))
+        return Residuals(
+            rss, taken, self.moments.group_counts, float(self.moments.scatter[-1, y, y])
+        )
 
     def without(self, environment: Hashable) -> AdditiveModel:
         others = [label for label in self.data.environments if label != environment]
         return AdditiveModel(self.data.choosing(others), self.n_jobs)
 
     def rests(self, masks: Mask) -> Residuals:
-        """The bends of the curves, which are those of all rows, are shared by an environment and the rest."""
+        """The bends of the curves, which are those of all rows, are shared by an environment and
+        the rest."""
         moments, grams = self._rests
-        varies = np.logical_or.reduceat(moments.varies[:-1, moments.feature_columns], self.features.starts[:-1], axis=1)
-        shares, ranks = np.empty((len(masks), len(grams))), np.empty((len(masks), len(grams)), np.int64)
+        varies = np.logical_or.reduceat(
+            moments.varies[:-1, moments.feature_columns], self.features.starts[:-1], axis=1
+        )
+        shares = np.empty((len(masks), len(grams)))
+        ranks = np.empty((len(masks), len(grams)), np.int64)
         given = grams, self.features.starts, varies, PIVOT_TOLERANCE
         component_shares(*given, *as_lists(masks), shares, ranks)
         _, own, by_moments = self._fits(masks)
@@ -113,12 +134,16 @@ class AdditiveModel(MomentModel):
         return Residuals(rss, taken, moments.counts.astype(float), np.nan)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
+        """Of local coefficients: those of the slopes that make them, with the shapes of the curves
+        taken as given."""
         mask = as_mask(subset, self.feature_names)
         pooled = self.linear.standard_errors(mask)
         components, chosen = self.compared_by(mask)
-        slopes, pooled_fit = components.standard_errors(chosen), self.linear.fit(mask, local=False)
-        local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(pooled_fit.coefficients)
+        slopes = components.standard_errors(chosen)
+        pooled_fit = self.linear.fit(mask, local=False)
+        local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(
+            pooled_fit.coefficients
+        )
         local[:, np.isnan(pooled.values[-1])] = np.nan
         freedom = np.append(slopes.freedom[:-1], pooled.freedom[-1])
         return StandardErrors(np.vstack([local, pooled.values[-1:]]), freedom)
@@ -157,7 +182,8 @@ class AdditiveModel(MomentModel):
 
     @cached_property
     def _spanning(self) -> Floats:
-        """(N, q) columns orthogonal within each feature over all rows, since curves are nearly collinear"""
+        """(N, q) columns orthogonal within each feature over all rows, since curves are nearly
+        collinear"""
         spanning = np.zeros_like(self.data.X)
         for j, start in enumerate(self.features.starts[:-1]):
             own = self.data.X[:, start : self.features.starts[j + 1]]
@@ -171,13 +197,16 @@ class AdditiveModel(MomentModel):
 
     @cached_property
     def _grams(self) -> Floats:
-        """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in their pooled units"""
+        """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in
+        their pooled units"""
         return self._in_pooled_units(self._spanning_moments.scatter)
 
     @cached_property
     def _rests(self) -> tuple[Moments, Floats]:
-        """Of the rows outside each environment, and of all: moments of the spanning columns, and `_grams`"""
-        moments, pooled = rest_moments(self._spanning_moments), self._spanning_moments.scatter[-1:]
+        """Of the rows outside each environment, and of all: moments of the spanning columns, and
+        `_grams`"""
+        moments = rest_moments(self._spanning_moments)
+        pooled = self._spanning_moments.scatter[-1:]
         return moments, self._in_pooled_units(np.concatenate([moments.scatter[:-1], pooled]))
 
     @staticmethod
@@ -186,10 +215,12 @@ class AdditiveModel(MomentModel):
         return np.ascontiguousarray(scatter * scale[:, None] * scale)
 
     def _fits(self, masks: Mask) -> tuple[Floats, Integers, Mask]:
-        """(S, G) residual sums of squares, NaN outside the support, and ranks, of the components in environments and of
-        the columns in the pool; (S,) whether second moments could decide"""
-        shape, counts = (len(masks), len(self.moments.group_counts)), self.moments.group_counts
-        shares, ranks = np.empty(shape), np.empty(shape, np.int64)
+        """(S, G) residual sums of squares, NaN outside the support, and ranks, of the components in
+        environments and of the columns in the pool; (S,) whether second moments could decide"""
+        shape = (len(masks), len(self.moments.group_counts))
+        counts = self.moments.group_counts
+        shares = np.empty(shape)
+        ranks = np.empty(shape, np.int64)
 
         def share(part: slice) -> None:
             given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
@@ -204,25 +235,31 @@ class AdditiveModel(MomentModel):
         return rss, ranks, by_moments
 
     def _bending(self, masks: Mask, ranks: Integers, decided: Mask) -> Floats:
-        """(S, E) degrees of freedom of the pooled fit beyond slopes; in proportion to those left, where rows decide"""
+        """(S, E) degrees of freedom of the pooled fit beyond slopes; in proportion to those left,
+        where rows decide"""
         free = np.maximum(self.moments.counts - 1.0 - ranks[:, :-1], 1.0)
         rest = np.maximum(ranks[:, -1] - masks.sum(axis=1), 0)
         bending = (rest / free.sum(axis=1))[:, None] * free
-        bending[decided] = component_overlaps(self._grams, self.features.starts, self._varies, masks[decided])
+        bending[decided] = component_overlaps(
+            self._grams, self.features.starts, self._varies, masks[decided]
+        )
         return bending
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
-        """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
+        """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are
+        too few; ranks"""
         y, (pooled, components) = self.data.y, self._pooled(mask)
         groups = row_groups(self.data)[:-1]
         fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
-        rss, ranks = np.array([fit.rss for fit in fits]), np.array([fit.rank for fit in fits])
+        rss = np.array([fit.rss for fit in fits])
+        ranks = np.array([fit.rank for fit in fits])
         scatter = self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
         impossible = (rss < DEPENDENT * scatter) | (self.moments.group_counts < ranks + 2)
         return np.where(impossible, np.nan, rss), ranks
 
     def _pooled(self, mask: Mask) -> tuple[LeastSquares, Floats]:
-        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred"""
+        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N,
+        |z|), centred"""
         columns = self._spanning[:, self.features.expand(mask)]
         fit = least_squares(columns, self.data.y)
         parts = columns * fit.coefficients
@@ -231,13 +268,15 @@ class AdditiveModel(MomentModel):
         components = np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1)
         # To the last bit the same where a feature is.
         for e in range(self.data.n_environments):
-            rows, constant = self.data.rows(e), np.flatnonzero(~self._varies[e, mask])
+            rows = self.data.rows(e)
+            constant = np.flatnonzero(~self._varies[e, mask])
             components[np.ix_(rows, constant)] = components[rows[0], constant]
         return fit, components
 
     def _log_ratios(self, rss: Floats) -> Floats:
         """(S,) from residual sums of squares (S, G)"""
-        counts, weights = self.moments.group_counts, group_weights(self.moments.group_counts)
+        counts = self.moments.group_counts
+        weights = group_weights(self.moments.group_counts)
         with np.errstate(invalid="ignore"):
             # No product of matrices: its rows round together.
             log_ratios = (np.log(rss / counts) * weights).sum(axis=1)
@@ -250,16 +289,20 @@ FEWEST_VALUES = 10
 
 
 def with_curves(data: MultiEnvironmentData, knots: int) -> MultiEnvironmentData:
-    """The same rows with a natural cubic spline for each feature that is one column of numbers with at least
-    `FEWEST_VALUES` values, with fewer knots where many rows share theirs. All other features stay as they are."""
-    given, before = dict(zip(data.features.columns, data.X.T, strict=True)), _encoding_of(data)
+    """The same rows with a natural cubic spline for each feature that is one column of numbers with
+    at least `FEWEST_VALUES` values, with fewer knots where many rows share theirs. All other
+    features stay as they are."""
+    given = dict(zip(data.features.columns, data.X.T, strict=True))
+    before = _encoding_of(data)
     columns: dict[str, Floats] = {}
     widths: dict[str, int] = {}
     members: list[tuple[str, tuple[Term, ...]]] = []
     for name, terms in before.members:
         curve = _curve(terms, given, knots)
         if curve is None:
-            made = {column: given[column] for term in terms for column in term.names if column in given}
+            made = {
+                column: given[column] for term in terms for column in term.names if column in given
+            }
         else:
             made = dict(zip(curve.names, curve.encode(given[curve.column]).T, strict=True))
         members.append((name, terms if curve is None else (curve,)))
@@ -267,16 +310,23 @@ def with_curves(data: MultiEnvironmentData, knots: int) -> MultiEnvironmentData:
             widths[name] = len(made)
             columns |= made
     encoding = replace(before, members=tuple(members))
-    check_names(encoding, [name for name in (data.outcome_name, data.environment_name) if name is not None])
-    grouping = Features(tuple(widths), tuple(columns), np.array(list(widths.values()), dtype=np.int64))
-    return replace(data, X=np.column_stack(list(columns.values())), grouping=grouping, encoding=encoding)
+    check_names(
+        encoding, [name for name in (data.outcome_name, data.environment_name) if name is not None]
+    )
+    grouping = Features(
+        tuple(widths), tuple(columns), np.array(list(widths.values()), dtype=np.int64)
+    )
+    return replace(
+        data, X=np.column_stack(list(columns.values())), grouping=grouping, encoding=encoding
+    )
 
 
 def _encoding_of(data: MultiEnvironmentData) -> Encoding:
     if data.encoding is not None:
         return data.encoding
     plain = data.grouping is None
-    names, groups = data.names_as_given if plain else data.feature_names, data.features.groups
+    names = data.names_as_given if plain else data.feature_names
+    groups = data.features.groups
     members = tuple((name, tuple(map(Numbers, groups.get(name, (name,))))) for name in names)
     return Encoding(names if plain else data.features.columns, members)
 
@@ -284,20 +334,24 @@ def _encoding_of(data: MultiEnvironmentData) -> Encoding:
 def _curve(terms: tuple[Term, ...], given: Mapping[str, Floats], knots: int) -> SplineBasis | None:
     """That of a single column of many values."""
     match terms:
-        case (Numbers(column),) if column in given and len(np.unique(given[column])) >= FEWEST_VALUES:
+        case (Numbers(column),) if (
+            column in given and len(np.unique(given[column])) >= FEWEST_VALUES
+        ):
             return Spline(column, knots).possible(given[column])
     return None
 
 
 @dataclass(frozen=True)
 class Additive:
-    """Outcome ~ Normal(intercept + a smooth curve of each numeric feature of z, variance), by maximum likelihood.
+    """Outcome ~ Normal(intercept + a smooth curve of each numeric feature of z, variance), by
+    maximum likelihood.
 
-    knots : of the natural cubic splines, at quantiles of all rows; each feature has knots − 1 columns. Features with
-        fewer than ten values, levels and groups of columns stay as they are. None: all features do, so that it is the
-        data's own groups that are compared
-    comparison : "shape" fits the curves to all rows; in each environment the intercept, one slope on each feature's
-        curve and the variance may differ. "all": every coefficient may, which takes many more rows
+    knots : of the natural cubic splines, at quantiles of all rows; each feature has knots − 1
+        columns. Features with fewer than ten values, levels and groups of columns stay as they are.
+        None: all features do, so that it is the data's own groups that are compared
+    comparison : "shape" fits the curves to all rows; in each environment the intercept, one slope
+        on each feature's curve and the variance may differ. "all": every coefficient may, which
+        takes many more rows
     """
 
     knots: int | None = 6
@@ -312,11 +366,20 @@ class Additive:
             check_whole_number(self, "knots", FEWEST_KNOTS, 6)
 
     def with_splines(self, data: EnvironmentData) -> tuple[Additive, MultiEnvironmentData]:
-        """The data with curves in the place of columns, and the specification that takes them as they are."""
+        """The data with curves in the place of columns, and the specification that takes them as
+        they are."""
         rows = rows_for("additive", data)
-        return (self, rows) if self.knots is None else (replace(self, knots=None), with_curves(rows, int(self.knots)))
+        return (
+            (self, rows)
+            if self.knots is None
+            else (replace(self, knots=None), with_curves(rows, int(self.knots)))
+        )
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         """Tie the model to rows."""
         _, curved = self.with_splines(data)
-        return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else AllCoefficients(curved, n_jobs)
+        return (
+            AdditiveModel(curved, n_jobs)
+            if self.comparison == "shape"
+            else AllCoefficients(curved, n_jobs)
+        )

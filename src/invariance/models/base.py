@@ -1,4 +1,5 @@
-"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features (`BoundModel`)."""
+"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features
+(`BoundModel`)."""
 
 from __future__ import annotations
 
@@ -41,29 +42,40 @@ if TYPE_CHECKING:
     from .gaussian import GaussianModel
 
 INTERCEPT, SLOPES = IN_MEAN = "intercept", "slopes"
-VARIANCE, DISPERSION, BASELINE = "variance", "dispersion", "baseline"
-# A squared pivot, or an eigenvalue, of columns scaled to unit length: below it second moments have under six digits.
+VARIANCE = "variance"
+DISPERSION = "dispersion"
+BASELINE = "baseline"
+# A squared pivot, or an eigenvalue, of columns scaled to unit length: below it second moments have
+# under six digits.
 PIVOT_TOLERANCE = 1e-9
 
 
 # {link that a family declares: the expected outcome at intercept + coefficients · columns}
-INVERSE_LINKS: Mapping[str, Callable[[Floats], Floats]] = {"identity": np.asarray, "log": np.exp, "logit": expit}
+INVERSE_LINKS: Mapping[str, Callable[[Floats], Floats]] = {
+    "identity": np.asarray,
+    "log": np.exp,
+    "logit": expit,
+}
 
 
 def kind_of(family: Any) -> OutcomeKind:
-    """Return the kind of outcome that a family declares, by name or as an object; None is least squares."""
+    """Return the kind of outcome that a family declares, by name or as an object; None is least
+    squares."""
     if family is None:
         return NUMBER
     if isinstance(getattr(family, "kind", None), OutcomeKind):
         return family.kind
     name = _declared(family, "kind", KINDS)
     if name not in KINDS:
-        raise SettingError(f"{type(family).__name__} declares the unknown kind {name!r}: use {_either(KINDS)}.")
+        raise SettingError(
+            f"{type(family).__name__} declares the unknown kind {name!r}: use {_either(KINDS)}."
+        )
     return KINDS[name]
 
 
 def link_of(family: Any) -> str:
-    """The link that a family declares, one of INVERSE_LINKS or another name; None is least squares."""
+    """The link that a family declares, one of INVERSE_LINKS or another name; None is least
+    squares."""
     return "identity" if family is None else _declared(family, "link", INVERSE_LINKS)
 
 
@@ -71,7 +83,10 @@ def _declared(family: Any, what: str, known: Iterable[str]) -> str:
     value = getattr(family, what, None)
     if not isinstance(value, str):
         name = type(family).__name__
-        raise SettingError(f"{name} does not declare the {what} of its outcome: add {what} = {_either(known)} to it.")
+        raise SettingError(
+            f"{name} does not declare the {what} of its outcome: add {what} = {_either(known)} to "
+            "it."
+        )
     return value
 
 
@@ -84,7 +99,9 @@ class Level(StrEnum):
 
     full = "full"  # baseline, effects and noise: the paper's
     effects = "effects"  # effects and noise; each environment has its own baseline
-    effects_noise_free = "effects, noise free"  # effects; each environment has its own baseline and noise
+    effects_noise_free = (
+        "effects, noise free"  # effects; each environment has its own baseline and noise
+    )
 
 
 class EnvironmentData(Protocol):
@@ -115,7 +132,8 @@ def moments_of(data: EnvironmentData) -> Moments:
 
 
 def varying_columns(data: EnvironmentData, chosen: Mask) -> Mask:
-    """Return which of the chosen columns (q,) of the features, k of them, vary in each environment (E, k)."""
+    """Return which of the chosen columns (q,) of the features, k of them, vary in each environment
+    (E, k)."""
     rows = rows_of(data)
     if rows is None:
         moments = moments_of(data)
@@ -127,8 +145,12 @@ def varying_columns(data: EnvironmentData, chosen: Mask) -> Mask:
 def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:
     """The rows, which this model cannot do without."""
     if not isinstance(data, MultiEnvironmentData):
-        raise DataError(f"the {model} model needs the rows, and only moments are at hand: pass the data.")
-    check_environments(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed=True)
+        raise DataError(
+            f"the {model} model needs the rows, and only moments are at hand: pass the data."
+        )
+    check_environments(
+        data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed=True
+    )
     return data
 
 
@@ -136,37 +158,47 @@ def check_choice(family: Any, name: str, known: Sequence[str]) -> None:
     """Raise where a parameter of a specification has none of the known values."""
     value = getattr(family, name)
     if value not in known:
-        raise SettingError(f"{name}={value!r} is not known", *(use(**{name: option}) for option in known))
+        raise SettingError(
+            f"{name}={value!r} is not known", *(use(**{name: option}) for option in known)
+        )
 
 
 def check_number(family: Any, name: str, what: str, positive: bool = False) -> None:
-    """Raise where a parameter of a specification is no finite number from 0 on, or above 0 if `positive`."""
+    """Raise where a parameter of a specification is no finite number from 0 on, or above 0 if
+    `positive`."""
     value = getattr(family, name)
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0.0 <= value < np.inf or (positive and value == 0.0):
-        raise SettingError(f"{name}={value!r} is no {what}: use a number {'above 0' if positive else 'from 0 on'}.")
+        raise SettingError(
+            f"{name}={value!r} is no {what}: use a number {'above 0' if positive else 'from 0 on'}."
+        )
 
 
 def check_whole_number(family: Any, name: str, least: int, usual: int | str) -> None:
     """Raise where a parameter of a specification is no whole number from `least` on."""
     value = getattr(family, name)
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise SettingError(f"{name}={value!r} is no whole number from {least} on", use(**{name: usual}))
+        raise SettingError(
+            f"{name}={value!r} is no whole number from {least} on", use(**{name: usual})
+        )
 
 
 class Family(Protocol):
-    """A specification: parameters only. It may be cloned, compared and searched over before there are data.
+    """A specification: parameters only. It may be cloned, compared and searched over before there
+    are data.
 
-    A family declares by class attributes what follows from it: `kind` of the outcome, one of OUTCOME_KINDS, and `link`,
-    one of INVERSE_LINKS or the name of another one; only "auto", which has neither before there are data, does not.
+    A family declares by class attributes what follows from it: `kind` of the outcome, one of
+    OUTCOME_KINDS, and `link`, one of INVERSE_LINKS or the name of another one; only "auto", which
+    has neither before there are data, does not.
     """
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel: ...
 
 
 class Null(NamedTuple):
-    """Law of log Λ of invariant subsets (S,): its mean and variance, and the degrees of freedom of −2 log Λ; -inf and 0
-    where unknown. ceiling: the largest log Λ that other outcomes could have."""
+    """Law of log Λ of invariant subsets (S,): its mean and variance, and the degrees of freedom of
+    −2 log Λ; -inf and 0 where unknown. ceiling: the largest log Λ that other outcomes could
+    have."""
 
     expected: Floats
     variance: Floats
@@ -177,7 +209,9 @@ class Null(NamedTuple):
     def of_deviance(cls, mean: Floats, variance: Floats, degrees: Floats) -> Null:
         """From mean and variance (S,) of −2 log Λ, 0 where unknown."""
         known = variance > 0.0
-        return cls(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+        return cls(
+            np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0)
+        )
 
 
 class Remarks(NamedTuple):
@@ -197,20 +231,21 @@ class FlipGuess(NamedTuple):
 
 
 class StandardErrors(NamedTuple):
-    """values (E + 1, k): of k columns in each environment and the pool, NaN where a column is constant or given by the
-    others; freedom (E + 1,): degrees of freedom that the fits leave."""
+    """values (E + 1, k): of k columns in each environment and the pool, NaN where a column is
+    constant or given by the others; freedom (E + 1,): degrees of freedom that the fits leave."""
 
     values: Floats
     freedom: Floats
 
 
 class Estimates(NamedTuple):
-    """Coefficients of k columns as they are printed, in each environment and, last, the pool: by maximum likelihood.
+    """Coefficients of k columns as they are printed, in each environment and, last, the pool: by
+    maximum likelihood.
 
-    values, errors (E + 1, k) : NaN if a column is constant or given by the others, errors also if there are none;
-    freedom (E + 1,) : degrees of freedom that the fits leave; infinite (E + 1, k) : maximum likelihood has no finite
-    value, and the penalised estimate, if there is one, stands here; one_value (E + 1,) : no row, or every one, is an
-    event, so that all slopes are infinite
+    values, errors (E + 1, k) : NaN if a column is constant or given by the others, errors also if
+    there are none; freedom (E + 1,) : degrees of freedom that the fits leave; infinite (E + 1, k) :
+    maximum likelihood has no finite value, and the penalised estimate, if there is one, stands
+    here; one_value (E + 1,) : no row, or every one, is an event, so that all slopes are infinite
     """
 
     values: Floats
@@ -222,9 +257,10 @@ class Estimates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One subset fitted to all rows (0 for a column that adds nothing to those before it) and to those of each
-    environment (NaN where a column is constant; E = 0 where not asked for). columns: k names; coefficients (k,);
-    local_coefficients (E, k), local_intercepts (E,); specification: whose `mean` the outcome has, if not linear"""
+    """One subset fitted to all rows (0 for a column that adds nothing to those before it) and to
+    those of each environment (NaN where a column is constant; E = 0 where not asked for). columns:
+    k names; coefficients (k,); local_coefficients (E, k), local_intercepts (E,); specification:
+    whose `mean` the outcome has, if not linear"""
 
     columns: tuple[str, ...]
     coefficients: Floats
@@ -243,7 +279,10 @@ class Fit:
 
 
 def too_few_rows_for(place: str, n_rows: int, room: int) -> str:
-    return f"the {n_rows} rows of {place} are too few to fit more than {max(room, 0)} columns that vary there"
+    return (
+        f"the {n_rows} rows of {place} are too few to fit more than {max(room, 0)} columns "
+        "that vary there"
+    )
 
 
 LOW_FEATURES = 10
@@ -266,7 +305,8 @@ def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_featur
 
 
 def sums_over_subsets(values: Integers) -> Integers:
-    """(2**f,) of values (f,) over the members of each subset, bit j of whose position stands for member j"""
+    """(2**f,) of values (f,) over the members of each subset, bit j of whose position stands for
+    member j"""
     sums = np.zeros(1 << len(values), np.int64)
     for j, value in enumerate(values):
         sums[1 << j : 2 << j] = sums[: 1 << j] + value
@@ -274,8 +314,9 @@ def sums_over_subsets(values: Integers) -> Integers:
 
 
 class Walked(NamedTuple):
-    """Of n subsets: log_ratio (n,), NaN outside the support; gain (n,): of the pooled fit, NaN where it was not asked
-    for, where it is too small and where the subset cannot be invariant up to the tolerance; or no rows"""
+    """Of n subsets: log_ratio (n,), NaN outside the support; gain (n,): of the pooled fit, NaN
+    where it was not asked for, where it is too small and where the subset cannot be invariant up to
+    the tolerance; or no rows"""
 
     log_ratio: Floats
     gain: Floats
@@ -287,20 +328,36 @@ NO_GAIN = np.empty(0)
 class SubsetWalk:
     """All subsets of the `free` features (f,), each joined by the `forced` ones (k,).
 
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. least (c + 1,):
-    the smallest gain that is of interest, by the number of columns of the pooled fit; None: gains are not asked for.
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features
+    count. least (c + 1,): the smallest gain that is of interest, by the number of columns of the
+    pooled fit; None: gains are not asked for.
     """
 
-    def __init__(self, model: BoundModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> None:
-        self.model, self.free, self.forced, self.tolerance = model, free, forced, tolerance
+    def __init__(
+        self,
+        model: BoundModel,
+        free: Integers,
+        forced: Integers,
+        tolerance: Tolerance | None = None,
+    ) -> None:
+        self.model = model
+        self.free = free
+        self.forced = forced
+        self.tolerance = tolerance
         self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
 
     def dense(self, high: Integers, sizes: Mask, least: Floats | None = None) -> Walked:
-        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
+        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j =
+        feature j)"""
         return self._scored(self.dense_draws(high), sizes, least)
 
     def listed(
-        self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
+        self,
+        prefix: Integers,
+        max_size: int,
+        sizes: Mask,
+        members: NDArray32,
+        least: Floats | None = None,
     ) -> Walked:
         """(n,) of the subsets of `listed_draws`, which fills `members`"""
         return self._scored(self.listed_draws(prefix, max_size, members), sizes, least)
@@ -313,13 +370,18 @@ class SubsetWalk:
         return masks
 
     def listed_draws(self, prefix: Integers, max_size: int, members: NDArray32) -> Mask:
-        """(n, f) `prefix` extended by later features up to max_size; fills members (n, k), -1 beyond the last"""
-        k, row = len(prefix), 0
+        """(n, f) `prefix` extended by later features up to max_size; fills members (n, k), -1
+        beyond the last"""
+        k = len(prefix)
+        row = 0
         later = range(int(prefix[-1]) + 1 if k else 0, self.n_features)
-        members[:, :k], members[:, k:] = prefix, -1
+        members[:, :k] = prefix
+        members[:, k:] = -1
         for size in range(max_size - k + 1):
             added = list(combinations(later, size))
-            members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(len(added), size)
+            members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(
+                len(added), size
+            )
             row += len(added)
         return listed_subsets(members, self.n_features)
 
@@ -329,32 +391,36 @@ class SubsetWalk:
 
     def _scored(self, draws: Mask, sizes: Mask, least: Floats | None) -> Walked:
         wanted = sizes[draws.sum(axis=1)]
-        log_ratio, masks = np.full(len(draws), np.nan), self.of_all_features(draws)
+        log_ratio = np.full(len(draws), np.nan)
+        masks = self.of_all_features(draws)
         log_ratio[wanted] = self.model.log_ratio_many(masks[wanted])
         log_ratio[log_ratio == -np.inf] = np.nan
         if least is None:
             return Walked(log_ratio, NO_GAIN)
-        gain, known = np.full(len(draws), np.nan), ~np.isnan(log_ratio)
+        gain = np.full(len(draws), np.nan)
+        known = ~np.isnan(log_ratio)
         gain[known] = self.model.untilted.gain_many(masks[known])
         return Walked(log_ratio, of_interest(gain, masks @ self.model.free_columns, least))
 
 
 def of_interest(gain: Floats, columns: Integers, least: Floats) -> Floats:
-    """(n,) NaN where the gain is below that of its number of columns (n,), of least (c + 1,), or not finite"""
+    """(n,) NaN where the gain is below that of its number of columns (n,), of least (c + 1,), or
+    not finite"""
     with np.errstate(invalid="ignore"):
         return np.where((gain >= least[columns]) & (gain > -np.inf), gain, np.nan)
 
 
 class BoundModel(ABC):
-    """A family tied to data. Masks are over features, which may be several columns. What is not abstract has a generic
-    answer here. log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of either sign; -inf outside
-    the support."""
+    """A family tied to data. Masks are over features, which may be several columns. What is not
+    abstract has a generic answer here. log Λ is a ratio of maximised likelihoods, at most 0, or a
+    Bayes factor of either sign; -inf outside the support."""
 
     data: MultiEnvironmentData | None = None  # the rows, where they are at hand
     reason: str = ""  # why this model, where the outcome chose it
 
     def __init__(self, observed: EnvironmentData) -> None:
-        self.observed, self.features = observed, observed.features
+        self.observed = observed
+        self.features = observed.features
         self.feature_names, self.n_features = self.features.names, self.features.n_features
         self.n_rows, self.n_environments = int(observed.counts.sum()), len(observed.environments)
 
@@ -368,15 +434,18 @@ class BoundModel(ABC):
 
     @abstractmethod
     def gain_many(self, masks: ArrayLike) -> Floats:
-        """(S,) pooled log-likelihood of subsets (S, p) above that of the empty one; -inf outside the support."""
+        """(S,) pooled log-likelihood of subsets (S, p) above that of the empty one; -inf outside
+        the support."""
 
     @abstractmethod
     def null_many(self, masks: ArrayLike) -> Null:
-        """The law that log Λ of each of the subsets in masks (S, p) has if the subset is invariant."""
+        """The law that log Λ of each of the subsets in masks (S, p) has if the subset is
+        invariant."""
 
     @abstractmethod
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """One subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
+        """One subset, given by names or as a mask (p,); with the fits of each environment if
+        `local`."""
 
     def line(self, mask: Mask) -> Fit:
         """The pooled fit of one subset (p,) by which new rows are predicted."""
@@ -394,7 +463,9 @@ class BoundModel(ABC):
     # ---------------------------------------------------------------- levels of invariance
 
     level = Level.full
-    extra_intercepts = 0  # parameters of pooled fits beyond one intercept: E − 1 if baselines are free
+    extra_intercepts = (
+        0  # parameters of pooled fits beyond one intercept: E − 1 if baselines are free
+    )
 
     @property
     def lower_levels(self) -> tuple[Level, ...]:
@@ -402,14 +473,17 @@ class BoundModel(ABC):
         return ()
 
     def at_level(self, level: Level) -> BoundModel:
-        """Return the model of the same data in which each environment has its own baseline (and noise).
+        """Return the model of the same data in which each environment has its own baseline (and
+        noise).
 
-        Gains are over environment intercepts alone; the empty subset has log Λ of its noise only. Features that are
-        constant in every environment are outside the support.
+        Gains are over environment intercepts alone; the empty subset has log Λ of its noise only.
+        Features that are constant in every environment are outside the support.
         """
         if level is self.level:
             return self
-        raise SettingError(f"{self.name} models do not compare effects with free baselines", use(baseline="shared"))
+        raise SettingError(
+            f"{self.name} models do not compare effects with free baselines", use(baseline="shared")
+        )
 
     # ---------------------------------------------------------------- tests of invariance
 
@@ -423,36 +497,50 @@ class BoundModel(ABC):
         return self.n_rows
 
     def signal_of(self, gain: Floats) -> Floats:
-        """(S,) how much pooled fits with this gain (S,) explain, in units of the noise: their deviance."""
+        """(S,) how much pooled fits with this gain (S,) explain, in units of the noise: their
+        deviance."""
         return 2.0 * np.maximum(gain, 0.0)
 
     def without(self, environment: Hashable) -> BoundModel:
-        """The same model of all other environments; features that are constant there are left out."""
+        """The same model of all other environments; features that are constant there are left
+        out."""
         raise DataError(f"a {type(self).__name__} cannot leave environments out.")
 
     def against_the_rest(self, masks: Mask) -> Iterable[tuple[Floats, Null]]:
-        """For each environment, log Λ of the subsets in masks (S, p) where it and the rows of all others are the two
-        groups that are compared, and its law; nothing where a model has a test of its own."""
+        """For each environment, log Λ of the subsets in masks (S, p) where it and the rows of all
+        others are the two groups that are compared, and its law; nothing where a model has a test
+        of its own."""
         return ()
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
-        """(S,) probability of log Λ ≤ log_ratios (S,) under invariance by a gamma law, 1 where unknown."""
+        """(S,) probability of log Λ ≤ log_ratios (S,) under invariance by a gamma law, 1 where
+        unknown."""
         null = self.null_many(masks)
-        known, probability = null.variance > 0.0, np.ones(len(null.variance))
-        deviance, expected = (2.0 * (null.ceiling - np.asarray(each))[known] for each in (log_ratios, null.expected))
-        probability[known] = deviance_tails(deviance, expected, 4.0 * null.variance[known], np.zeros(len(expected)))
+        known = null.variance > 0.0
+        probability = np.ones(len(null.variance))
+        deviance, expected = (
+            2.0 * (null.ceiling - np.asarray(each))[known] for each in (log_ratios, null.expected)
+        )
+        probability[known] = deviance_tails(
+            deviance, expected, 4.0 * null.variance[known], np.zeros(len(expected))
+        )
         return probability
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
+        """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one
+        environment all are."""
         joint, allowed = self._all_together(masks, tolerance)
-        each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
+        each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
+        unknown = np.full(len(joint), np.nan)
         return InvarianceTest(unknown, unknown, each, with_each(joint, each))
 
     def _all_together(self, masks: ArrayLike, tolerance: Tolerance) -> tuple[Floats, Floats]:
-        """(S,) joint p-values without the tests of each environment, and the noncentrality that is tolerated"""
-        log_ratios, null = self.log_ratio_many(masks), self.null_many(masks)
-        joint, tested = (log_ratios > -np.inf).astype(float), (log_ratios > -np.inf) & (null.variance > 0.0)
+        """(S,) joint p-values without the tests of each environment, and the noncentrality that is
+        tolerated"""
+        log_ratios = self.log_ratio_many(masks)
+        null = self.null_many(masks)
+        joint = (log_ratios > -np.inf).astype(float)
+        tested = (log_ratios > -np.inf) & (null.variance > 0.0)
         deviance = 2.0 * (null.ceiling - log_ratios)[tested]
         expected = 2.0 * (null.ceiling - null.expected)[tested]
         allowed = self.tolerated(self.gain_many(masks), tolerance)
@@ -465,28 +553,42 @@ class BoundModel(ABC):
         return np.asarray(self.invariance_test(masks, tolerance).joint >= tolerance.level)
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
-        """How different the coefficients of subsets (S, p) are between environments; ends: of intervals too"""
-        log_ratios, null = self.log_ratio_many(masks), self.null_many(masks)
+        """How different the coefficients of subsets (S, p) are between environments; ends: of
+        intervals too"""
+        log_ratios = self.log_ratio_many(masks)
+        null = self.null_many(masks)
         tested = (log_ratios > -np.inf) & (null.variance > 0.0)
         deviance = np.where(tested, -2.0 * np.where(tested, log_ratios, 0.0), 0.0)
         expected = np.where(tested, -2.0 * np.where(tested, null.expected, 0.0), 1.0)
         signal = self.signal_of(np.where(tested, self.gain_many(masks), 0.0))
-        return deviance_difference(deviance, expected, np.where(tested, null.degrees, 0.0), signal, ends)
+        return deviance_difference(
+            deviance, expected, np.where(tested, null.degrees, 0.0), signal, ends
+        )
 
     def tolerated(self, gain: Floats, tolerance: Tolerance) -> Floats:
-        """(S,) the noncentrality of −2 log Λ that does not count against subsets of this gain (S,)"""
+        """(S,) the noncentrality of −2 log Λ that does not count against subsets of this gain
+        (S,)"""
         spread = self.n_rows * tolerance.tau**2 / 2.0 if "tau" in self.judged else 0.0
         return tolerance.noncentrality(self.signal_of(gain), self.n_informative) + spread
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
-        """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule, of the subsets asked for
-        (S,); NaN of others, and with two environments. allowed (S,): noncentrality, shared by rows"""
-        chosen, rows, counts = as_masks(masks, self.n_features), np.flatnonzero(asked), self.observed.counts
-        each, p_values = np.full(len(chosen), np.nan), np.ones((len(rows), self.n_environments))
-        pairs = list(self.against_the_rest(chosen[rows])) if self.n_environments > 2 and len(rows) else []
+        """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule, of
+        the subsets asked for (S,); NaN of others, and with two environments. allowed (S,):
+        noncentrality, shared by rows"""
+        chosen = as_masks(masks, self.n_features)
+        rows = np.flatnonzero(asked)
+        counts = self.observed.counts
+        each = np.full(len(chosen), np.nan)
+        p_values = np.ones((len(rows), self.n_environments))
+        pairs = (
+            list(self.against_the_rest(chosen[rows]))
+            if self.n_environments > 2 and len(rows)
+            else []
+        )
         for e, (log_ratio, null) in enumerate(pairs):
             tested = (log_ratio > -np.inf) & (null.variance > 0.0)
-            deviance, expected = -2.0 * log_ratio[tested], -2.0 * null.expected[tested]
+            deviance = -2.0 * log_ratio[tested]
+            expected = -2.0 * null.expected[tested]
             share = allowed[rows][tested] * counts[e] / self.n_rows
             p_values[tested, e] = deviance_test(deviance, expected, null.degrees[tested], share)
         if pairs:
@@ -498,14 +600,17 @@ class BoundModel(ABC):
 
     @property
     def by_least_squares(self) -> GaussianModel | None:
-        """The linear Gaussian model of the same data, where environments can be compared by its fits."""
+        """The linear Gaussian model of the same data, where environments can be compared by its
+        fits."""
         return None
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask] | None:
-        """The linear Gaussian model whose fits compare environments for one subset (p,), and the subset there."""
+        """The linear Gaussian model whose fits compare environments for one subset (p,), and the
+        subset there."""
         return None if self.by_least_squares is None else (self.by_least_squares, mask)
 
-    # ---------------------------------------------------------------- what reports say about subsets
+    # ---------------------------------------------------------------- what reports say about
+    # subsets
 
     makes_curves = False
 
@@ -516,32 +621,37 @@ class BoundModel(ABC):
 
     @property
     def constant_within(self) -> Mask:
-        """(p,) features of which no column varies inside any environment: recodings of the label, settings of sites."""
+        """(p,) features of which no column varies inside any environment: recodings of the label,
+        settings of sites."""
         return self.observed.site_level.features(self.features)
 
     def r2_many(self, masks: ArrayLike) -> Floats:
-        """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the support."""
+        """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the
+        support."""
         gain = self.gain_many(masks)
         return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
 
     def deviation_shares(self, masks: ArrayLike) -> Floats:
-        """(S,) share of the noise's variance that deviations between environments explain; NaN where not estimated."""
+        """(S,) share of the noise's variance that deviations between environments explain; NaN
+        where not estimated."""
         return np.full(len(as_masks(masks, self.n_features)), np.nan)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        """(S,) R² when each environment is predicted by the fit to the others; NaN where unknown."""
+        """(S,) R² when each environment is predicted by the fit to the others; NaN where
+        unknown."""
         return np.full(len(as_masks(masks, self.n_features)), np.nan)
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
-        """(S,) expected squared error in a new environment whose coefficients vary as those of the environments do, of
-        least squares fits to the outcome; inf where it is not known."""
+        """(S,) expected squared error in a new environment whose coefficients vary as those of the
+        environments do, of least squares fits to the outcome; inf where it is not known."""
         from .gaussian import LinearGaussian
 
         return LinearGaussian().bind(self.observed).random_effects_risk_many(masks)
 
     def separate_gains_many(self, masks: ArrayLike) -> Floats:
-        """(S, p) deviance that each feature of the subsets in masks (S, p) explains beyond the others in them, by least
-        squares with a baseline in each environment; NaN outside the subset."""
+        """(S, p) deviance that each feature of the subsets in masks (S, p) explains beyond the
+        others in them, by least squares with a baseline in each environment; NaN outside the
+        subset."""
         from .gaussian import LinearGaussian
 
         return LinearGaussian().bind(self.observed).separate_gains_many(masks)
@@ -551,10 +661,11 @@ class BoundModel(ABC):
         return None
 
     def estimates(self, subset: Subset) -> Estimates:
-        """Return the coefficients that are printed, with standard errors: plain maximum likelihood if that is finite.
+        """Return the coefficients that are printed, with standard errors: plain maximum likelihood
+        if that is finite.
 
-        Of the fits, or of others without the pseudo-data that keep these finite; NaN in all environments if one has no
-        fit of its own.
+        Of the fits, or of others without the pseudo-data that keep these finite; NaN in all
+        environments if one has no fit of its own.
         """
         try:
             fit = self.fit(subset)
@@ -570,15 +681,21 @@ class BoundModel(ABC):
         return Estimates(values, errors.values, errors.freedom, nowhere, never)
 
     def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
-        """Return those of each environment by its rows alone, whose spread is the heterogeneity of effects.
+        """Return those of each environment by its rows alone, whose spread is the heterogeneity of
+        effects.
 
-        printed : `estimates` of the subset. Errors are NaN if the estimate is infinite, and in environments in which a
-        column is a combination of others, whose coefficients then stand for it too. None if environments are not one
-        label.
+        printed : `estimates` of the subset. Errors are NaN if the estimate is infinite, and in
+            environments in which a
+        column is a combination of others, whose coefficients then stand for it too. None if
+        environments are not one label.
         """
-        varies = varying_columns(self.observed, self.features.expand(as_mask(subset, self.feature_names)))
+        varies = varying_columns(
+            self.observed, self.features.expand(as_mask(subset, self.feature_names))
+        )
         mixed = np.append((varies & np.isnan(printed.errors[:-1])).any(axis=1), False)
-        return printed._replace(errors=np.where(mixed[:, None] | printed.infinite, np.nan, printed.errors))
+        return printed._replace(
+            errors=np.where(mixed[:, None] | printed.infinite, np.nan, printed.errors)
+        )
 
     def remarks(self, masks: ArrayLike) -> Remarks:
         """Sentences on the rows and on the subsets in masks (S, p), the leading ones."""
@@ -591,17 +708,22 @@ class BoundModel(ABC):
         if not len(outside):
             return ()
         smallest = outside[np.argmin(outside.sum(axis=1))]
-        return (f"the model has no value for {{{', '.join(self.features.chosen(smallest).names)}}}",)
+        return (
+            f"the model has no value for {{{', '.join(self.features.chosen(smallest).names)}}}",
+        )
 
     def require(self, supported: bool, mask: Mask) -> None:
         """Raise DataError where one subset (p,) is outside the support."""
         if not supported:
-            raise DataError(f"this subset cannot be fitted: {'; '.join(self.outside_support(mask))}.")
+            raise DataError(
+                f"this subset cannot be fitted: {'; '.join(self.outside_support(mask))}."
+            )
 
     # ---------------------------------------------------------------- what engines ask
 
     walk_error: float = 0.0  # largest error of log Λ in a walk; `rescore` then has the digits
-    # Share of log Λ that a column costs which others in its subset nearly give, while samplers search; NaN: no value.
+    # Share of log Λ that a column costs which others in its subset nearly give, while samplers
+    # search; NaN: no value.
     search_penalty: float = np.nan
 
     @property
@@ -610,21 +732,27 @@ class BoundModel(ABC):
         return self.n_features
 
     def check_max_size(self, max_size: int) -> None:
-        """Raise DataError where some environment has too few rows for subsets of max_size features."""
+        """Raise DataError where some environment has too few rows for subsets of max_size
+        features."""
         if max_size > self.largest_size:
             e = int(np.argmin(self.observed.counts))
-            label, n_rows = in_quotes(self.observed.environments[e]), self.observed.counts[e]
+            label = in_quotes(self.observed.environments[e])
+            n_rows = self.observed.counts[e]
             what = f"environment {label} has {n_rows} rows, too few for"
-            raise DataError(f"{what} subsets of {max_size} features", use(" at most", max_size=self.largest_size))
+            raise DataError(
+                f"{what} subsets of {max_size} features",
+                use(" at most", max_size=self.largest_size),
+            )
 
     def check_determined(self, allowed: Mask, max_size: int) -> None:
-        """Raise DataError if at most max_size of the features allowed (p,) determine the outcome exactly; with a single
-        environment, warn."""
+        """Raise DataError if at most max_size of the features allowed (p,) determine the outcome
+        exactly; with a single environment, warn."""
         return
 
     @property
     def steps_per_subset(self) -> int:
-        """Cost of scoring a subset, in subsets × groups of rows of the linear Gaussian's dense walk."""
+        """Cost of scoring a subset, in subsets × groups of rows of the linear Gaussian's dense
+        walk."""
         return 30_000
 
     @property
@@ -634,15 +762,20 @@ class BoundModel(ABC):
 
     @property
     def dense_advantage(self) -> int:
-        """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
+        """How many times cheaper a subset is when all are walked than when it is one of a list; 1
+        without a walk."""
         return 1
 
-    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> SubsetWalk:
-        """All subsets of the `free` features, each joined by the `forced` ones; tolerance: where gains are asked for"""
+    def subset_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> SubsetWalk:
+        """All subsets of the `free` features, each joined by the `forced` ones; tolerance: where
+        gains are asked for"""
         return SubsetWalk(self, free, forced, tolerance)
 
     def scoring(self) -> Scoring | None:
-        """What compiled samplers score with, column by column; only where every feature is one column."""
+        """What compiled samplers score with, column by column; only where every feature is one
+        column."""
         return None
 
     def walk_order(self, free: Integers) -> Integers:
@@ -659,7 +792,8 @@ class BoundModel(ABC):
         return None
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""
+        """As log_ratio_many, for searching: subsets outside the support may have values that lead
+        out of there."""
         return self.log_ratio_many(masks)
 
     @property
@@ -668,11 +802,13 @@ class BoundModel(ABC):
         return True
 
     def sampling_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, for samplers, which ask about very many: what they report is scored again."""
+        """As log_ratio_many, for samplers, which ask about very many: what they report is scored
+        again."""
         return self.log_ratio_many(masks)
 
     def nearly_outcome(self) -> Mask:
-        """(p,) features that alone may determine the outcome and so put subsets outside the support."""
+        """(p,) features that alone may determine the outcome and so put subsets outside the
+        support."""
         return np.zeros(self.n_features, dtype=bool)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
@@ -680,9 +816,12 @@ class BoundModel(ABC):
         return np.empty(0, np.intp)
 
     def flip_neighbours(self, mask: Mask) -> Floats:
-        """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves the support."""
+        """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves
+        the support."""
         chosen = as_masks(mask, self.n_features)
-        now, *values = self.log_ratio_many(np.vstack([chosen, chosen ^ np.eye(self.n_features, dtype=bool)]))
+        now, *values = self.log_ratio_many(
+            np.vstack([chosen, chosen ^ np.eye(self.n_features, dtype=bool)])
+        )
         self.require(now > -np.inf, chosen)
         return np.array(values) - now
 
@@ -696,12 +835,14 @@ class GuessesFlips(Protocol):
     """The one ability without a generic answer."""
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
-        """Of the subsets in masks (S, p) with each feature flipped: good enough to search, not to judge."""
+        """Of the subsets in masks (S, p) with each feature flipped: good enough to search, not to
+        judge."""
         ...
 
 
 class Memory:
-    """What was computed of subsets. Others are forgotten where there are more than `most`; none is pickled."""
+    """What was computed of subsets. Others are forgotten where there are more than `most`; none is
+    pickled."""
 
     def __init__(self, most: int) -> None:
         self._most, self._known = most, dict[bytes, Any]()
@@ -712,7 +853,8 @@ class Memory:
     def of(self, masks: Mask, compute: Callable[[Mask], Iterable[Any]]) -> list[Any]:
         """Of each of masks (S, p); compute : of distinct ones (n, p)"""
         # Other threads may begin a new dictionary meanwhile.
-        keys, known = [row.tobytes() for row in np.packbits(masks, axis=1)], self._known
+        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        known = self._known
         new = {key: place for place, key in enumerate(keys) if key not in known}
         if new:
             if len(known) + len(new) > self._most:

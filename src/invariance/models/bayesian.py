@@ -1,4 +1,5 @@
-"""The linear Gaussian family by marginal likelihoods: a Bayes factor in the place of a likelihood ratio."""
+"""The linear Gaussian family by marginal likelihoods: a Bayes factor in the place of a likelihood
+ratio."""
 
 from __future__ import annotations
 
@@ -19,28 +20,36 @@ from .gaussian_fits import equally_many
 
 
 def residual_law(seconds: Floats, counts: Floats, prior_rows: float) -> tuple[Floats, Floats]:
-    """Mean and variance (S,) of Σ_e ½(n_e + prior_rows)·log t_e of invariant subsets with Gaussian noise, t_e the
-    residual sum of squares in environment e, regularised by the prior, over that of the pool.
+    """Mean and variance (S,) of Σ_e ½(n_e + prior_rows)·log t_e of invariant subsets with Gaussian
+    noise, t_e the residual sum of squares in environment e, regularised by the prior, over that of
+    the pool.
 
-    seconds (S, E + 1, m, m): sums of products of the m columns of each fit, the constant one included, in each
-    environment and over all rows; counts (E,). First and second moments of t_e, quadratic forms of the noise, are
-    exact; their logarithms are taken as those of gamma variables.
+    seconds (S, E + 1, m, m): sums of products of the m columns of each fit, the constant one
+    included, in each environment and over all rows; counts (E,). First and second moments of t_e,
+    quadratic forms of the noise, are exact; their logarithms are taken as those of gamma variables.
     """
-    n_rows, m = counts.sum(), seconds.shape[-1]
-    share, freedom, weights = prior_rows / n_rows, n_rows - m, 0.5 * (counts + prior_rows)
+    n_rows = counts.sum()
+    m = seconds.shape[-1]
+    share = prior_rows / n_rows
+    freedom = n_rows - m
+    weights = 0.5 * (counts + prior_rows)
     # In coordinates where the products of all rows are the identity.
     root = np.linalg.cholesky(seconds[:, -1])[:, None]
     half = np.swapaxes(np.linalg.solve(root, seconds[:, :-1]), -1, -2)
     spectrum, axes = np.linalg.eigh(np.linalg.solve(root, half))
     spectrum = np.clip(spectrum, 0.0, 1.0)
-    forms = (axes * (share * spectrum / (spectrum + share))[..., None, :]) @ np.swapaxes(axes, -1, -2)
+    forms = (axes * (share * spectrum / (spectrum + share))[..., None, :]) @ np.swapaxes(
+        axes, -1, -2
+    )
     kept = share * (1.0 - spectrum) / (spectrum + share)
     traces = counts - m + kept.sum(axis=-1)
     products = np.einsum("seij,sfij->sef", forms, forms)
     diagonal = np.arange(len(counts))
     products[:, diagonal, diagonal] = counts - m + (kept**2).sum(axis=-1)
     means = share * freedom + traces
-    covariances = 2.0 * (share**2 * freedom + share * (traces[:, :, None] + traces[:, None, :]) + products)
+    covariances = 2.0 * (
+        share**2 * freedom + share * (traces[:, :, None] + traces[:, None, :]) + products
+    )
     variances = covariances[:, diagonal, diagonal]
     shapes = means**2 / variances
     log_means = digamma(shapes) + np.log(variances / means)
@@ -56,15 +65,18 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class BayesianLinearGaussian:
-    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), these integrated over a conjugate prior.
+    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), these integrated over a
+    conjugate prior.
 
-    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one fit for all
-    environments against one of its own in each. It is above 0 where the data speak for invariance.
+    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one
+    fit for all environments against one of its own in each. It is above 0 where the data speak for
+    invariance.
 
-    prior_rows : how many rows the prior is worth; it is as if each fit had seen so many rows that look like the average
-        of all rows. The same prior holds in every environment and for the pool: coefficients (of columns and outcome
-        measured from their means) ~ Normal(b, σ² S⁻¹ N / prior_rows), b and S those of all rows, the intercept ~
-        Normal(0, σ² / prior_rows) and σ² ~ inverse gamma worth so many rows at the residual variance of all rows.
+    prior_rows : how many rows the prior is worth; it is as if each fit had seen so many rows that
+        look like the average of all rows. The same prior holds in every environment and for the
+        pool: coefficients (of columns and outcome measured from their means) ~ Normal(b, σ² S⁻¹ N /
+        prior_rows), b and S those of all rows, the intercept ~ Normal(0, σ² / prior_rows) and σ² ~
+        inverse gamma worth so many rows at the residual variance of all rows.
     """
 
     prior_rows: float = 1.0
@@ -81,8 +93,8 @@ class BayesianLinearGaussian:
 
 
 class _Reduced(NamedTuple):
-    """Of subsets, n_columns (S,), log determinants of their matrices (S, E + 1), last over all rows, and what their
-    columns leave of the outcome (S, E + 1); NaN outside the support"""
+    """Of subsets, n_columns (S,), log determinants of their matrices (S, E + 1), last over all
+    rows, and what their columns leave of the outcome (S, E + 1); NaN outside the support"""
 
     n_columns: Integers
     volumes: Floats
@@ -90,8 +102,9 @@ class _Reduced(NamedTuple):
 
 
 class BayesianGaussian(MomentModel):
-    """The model tied to second moments. Over all rows the columns of a subset must be independent (smallest scaled
-    pivot at least 1e-9) and leave some of the outcome; in environments they need not."""
+    """The model tied to second moments. Over all rows the columns of a subset must be independent
+    (smallest scaled pivot at least 1e-9) and leave some of the outcome; in environments they need
+    not."""
 
     name = "Bayesian linear Gaussian"
     fits_each = False
@@ -112,30 +125,40 @@ class BayesianGaussian(MomentModel):
         return np.where(np.isnan(gain), -np.inf, gain)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """Approximate, and too careful in environments with hardly more rows than columns. The ceiling is reached by an
-        outcome with the same fit, and as much left of it by row, in every environment."""
-        chosen, reduced = as_masks(masks, self.n_features), self._reduced(masks)
+        """Approximate, and too careful in environments with hardly more rows than columns. The
+        ceiling is reached by an outcome with the same fit, and as much left of it by row, in every
+        environment."""
+        chosen = as_masks(masks, self.n_features)
+        reduced = self._reduced(masks)
         known = ~np.isnan(reduced.left[:, -1]) & (self.moments.n_environments > 1)
         mean, variance = np.zeros((2, len(chosen)))
         kept = self.features.expand(chosen) & self.moments.present[-1, self.moments.feature_columns]
         for rows, columns in equally_many(kept, known, _AT_ONCE):
             with_constant = np.insert(columns + 1, 0, 0, axis=1)
-            seconds = self._seconds[:, with_constant[:, :, None], with_constant[:, None, :]].swapaxes(0, 1)
-            mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
+            seconds = self._seconds[
+                :, with_constant[:, :, None], with_constant[:, None, :]
+            ].swapaxes(0, 1)
+            mean[rows], variance[rows] = residual_law(
+                seconds, self.moments.counts.astype(float), self.prior_rows
+            )
         known &= variance > 0.0
         agreement = self._agreement(reduced)
-        expected, variance = np.where(known, agreement + mean, -np.inf), np.where(known, variance, 0.0)
+        expected = np.where(known, agreement + mean, -np.inf)
+        variance = np.where(known, variance, 0.0)
         local = (chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2).sum(axis=1)
         degrees = np.where(known, local - reduced.n_columns - 2, 0.0)
         best = self._weights @ np.log(2.0 * self._weights / self.moments.n_rows)
         return Null(expected, variance, degrees, ceiling=agreement + best)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """Posterior means: least squares in the pool, where the prior stands; between these and its own elsewhere."""
+        """Posterior means: least squares in the pool, where the prior stands; between these and its
+        own elsewhere."""
         mask = as_mask(subset, self.feature_names)
         self.require(self.log_ratio(mask) > -np.inf, mask)
-        moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
-        columns, y = moments.feature_columns[self.features.expand(mask)], moments.outcome
+        moments = self.moments
+        groups = slice(0 if local else self.moments.n_environments, None)
+        columns = moments.feature_columns[self.features.expand(mask)]
+        y = moments.outcome
         slopes = np.array([self._slopes(matrix, columns) for matrix in self._matrices[groups]])
         gaps = np.vstack([self.moments.gaps, np.zeros(len(moments.columns))])[groups]
         seen = np.append(moments.counts / (moments.counts + self.prior_rows), 1.0)[groups]
@@ -143,7 +166,9 @@ class BayesianGaussian(MomentModel):
         intercepts = moments.pooled_mean[y] + shift - slopes @ moments.pooled_mean[columns]
         slopes[~moments.varies[groups][:, columns]] = np.nan
         names = self.features.chosen(mask).columns
-        return Fit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
+        return Fit(
+            names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1]
+        )
 
     def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
         """By least squares, which no prior shrinks."""
@@ -160,18 +185,24 @@ class BayesianGaussian(MomentModel):
 
     @cached_property
     def _matrices(self) -> Floats:
-        """(E + 1, d, d) scaled scatter of each environment's and the prior's rows together; last, that of all rows"""
-        moments, counts = self.moments, self.moments.counts
+        """(E + 1, d, d) scaled scatter of each environment's and the prior's rows together; last,
+        that of all rows"""
+        moments = self.moments
+        counts = self.moments.counts
         between = counts * self.prior_rows / (counts + self.prior_rows)
         matrices = moments.scatter.copy()
-        matrices[:-1] += between[:, None, None] * self.moments.gaps[:, :, None] * self.moments.gaps[:, None, :]
+        matrices[:-1] += (
+            between[:, None, None] * self.moments.gaps[:, :, None] * self.moments.gaps[:, None, :]
+        )
         matrices[:-1] += self.prior_rows / moments.n_rows * moments.scatter[-1]
         return matrices * self.pooled_scale[:, None] * self.pooled_scale
 
     @cached_property
     def _seconds(self) -> Floats:
-        """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns, from pooled means"""
-        moments, columns = self.moments, self.moments.feature_columns
+        """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns,
+        from pooled means"""
+        moments = self.moments
+        columns = self.moments.feature_columns
         counts = moments.group_counts
         gaps = np.vstack([self.moments.gaps[:, columns], np.zeros(len(columns))])
         scale = np.append(1.0 / np.sqrt(moments.n_rows), self.pooled_scale[columns])
@@ -186,22 +217,38 @@ class BayesianGaussian(MomentModel):
         starts, columns = self.pooled_lists(as_masks(masks, self.n_features))
         volumes, left = np.empty((2, len(starts) - 1, self.moments.n_environments + 1))
         floor = self.prior_rows / self.moments.n_rows
-        subset_volumes(self._matrices, floor, self.moments.outcome, PIVOT_TOLERANCE, starts, columns, volumes, left)
+        subset_volumes(
+            self._matrices,
+            floor,
+            self.moments.outcome,
+            PIVOT_TOLERANCE,
+            starts,
+            columns,
+            volumes,
+            left,
+        )
         return _Reduced(np.diff(starts), volumes, left)
 
     def _slopes(self, matrix: Floats, columns: NDArray[np.intp]) -> Floats:
-        """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing over all rows"""
-        slopes, used = np.zeros(len(columns)), self.moments.present[-1, columns]
-        inside, y = columns[used], self.moments.outcome
+        """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing
+        over all rows"""
+        slopes = np.zeros(len(columns))
+        used = self.moments.present[-1, columns]
+        inside = columns[used]
+        y = self.moments.outcome
         scaled = np.linalg.solve(matrix[np.ix_(inside, inside)], matrix[inside, y])
         slopes[used] = scaled * self.pooled_scale[inside] / self.pooled_scale[y]
         return slopes
 
     def _agreement(self, reduced: _Reduced) -> Floats:
         """(S,) the part of the log Bayes factor that does not depend on the outcome"""
-        n_rows, prior_rows, seen = float(self.moments.n_rows), self.prior_rows, 2.0 * self._weights
-        share, n_columns = prior_rows / n_rows, reduced.n_columns
-        others, pooled = len(seen) - 1, np.log1p(n_rows / prior_rows)
+        n_rows = float(self.moments.n_rows)
+        prior_rows = self.prior_rows
+        seen = 2.0 * self._weights
+        share = prior_rows / n_rows
+        n_columns = reduced.n_columns
+        others = len(seen) - 1
+        pooled = np.log1p(n_rows / prior_rows)
         intercept = np.log(seen / prior_rows).sum() - pooled
         slopes = (reduced.volumes[:, :-1] - reduced.volumes[:, -1:]).sum(axis=1)
         slopes -= n_columns * (len(seen) * np.log(share) + pooled)

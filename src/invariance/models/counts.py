@@ -12,17 +12,33 @@ from scipy.special import gammaln
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, use
-from ..kernels.likelihoods import NEGATIVE_BINOMIAL, NO_OWN, NO_SHARES, POISSON, Counts, Rows, work_for
+from ..kernels.likelihoods import (
+    NEGATIVE_BINOMIAL,
+    NO_OWN,
+    NO_SHARES,
+    POISSON,
+    Counts,
+    Rows,
+    work_for,
+)
 from ..kernels.newton import LIST, regress
 from .base import DISPERSION, Null
 from .likelihood import Figures
-from .regression import REPORTED, Regression, RegressionModel, baseline_ratios, environment_starts, sums_of_groups
+from .regression import (
+    REPORTED,
+    Regression,
+    RegressionModel,
+    baseline_ratios,
+    environment_starts,
+    sums_of_groups,
+)
 from .separation import Pulls
 
-# How often each row counts with the pooled rate as its outcome: pooled fits then come to an end where a feature has
-# counts of zero alone, and others hardly move.
+# How often each row counts with the pooled rate as its outcome: pooled fits then come to an end
+# where a feature has counts of zero alone, and others hardly move.
 _GUARD = 1e-6
-# Here chi-square laws for Poisson counts reject what is invariant about twice as often as they state.
+# Here chi-square laws for Poisson counts reject what is invariant about twice as often as they
+# state.
 LARGEST_HARMLESS = 1.2
 
 
@@ -42,17 +58,23 @@ class CountRegression(Regression):
     def check(self, data: MultiEnvironmentData) -> None:
         wrong = (data.y < 0.0) | (data.y != np.floor(data.y))
         if wrong.any():
-            what = f"the {self.name} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in"
+            what = (
+                f"the {self.name} model is for counts, and {data.outcome_name!r} is no whole "
+                "number from 0 on in"
+            )
             example = f"{int(wrong.sum()):,} rows, for example {data.y[wrong][0]:g}"
             raise DataError(f"{what} {example}", use(family="auto"))
         if not data.y.any():
-            raise DataError(f"the {self.name} model needs events, and {data.outcome_name!r} is 0 in all rows.")
+            raise DataError(
+                f"the {self.name} model needs events, and {data.outcome_name!r} is 0 in all rows."
+            )
 
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(np.exp(predictor))
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """Logarithms of counts over those that the pooled rate expects, half an event added to each."""
+        """Logarithms of counts over those that the pooled rate expects, half an event added to
+        each."""
         y, expected, _ = self.guarded(data, np.arange(data.n_rows))
         return np.asarray(np.log((y + 0.5) / (expected + 0.5)))
 
@@ -66,9 +88,11 @@ class CountRegression(Regression):
         return _GUARD if self.pseudo_rows else 0.0
 
     @staticmethod
-    def guarded(data: MultiEnvironmentData, order: Integers, free: bool = False) -> tuple[Floats, Floats, Floats]:
-        """(N,) counts, those that the pooled rate expects, or the environment's own if baselines are free, and
-        exposures, in this order"""
+    def guarded(
+        data: MultiEnvironmentData, order: Integers, free: bool = False
+    ) -> tuple[Floats, Floats, Floats]:
+        """(N,) counts, those that the pooled rate expects, or the environment's own if baselines
+        are free, and exposures, in this order"""
         exposure = exposure_of(data)
         expected = exposure * (data.y.sum() / exposure.sum())
         expected *= baseline_ratios(data, data.y, expected, free)[data.environment_index]
@@ -77,12 +101,14 @@ class CountRegression(Regression):
 
 @dataclass(frozen=True)
 class Poisson(CountRegression):
-    """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by maximum likelihood.
+    """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by
+    maximum likelihood.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled fit expects;
-        0: none. They keep fits finite where an environment has no events
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the
+        pooled fit expects; 0: none. They keep fits finite where an environment has no events
 
-    Counts scatter more than this in most data, and invariant subsets are then rejected: use NegativeBinomial there.
+    Counts scatter more than this in most data, and invariant subsets are then rejected: use
+    NegativeBinomial there.
     """
 
     name: ClassVar[str] = "Poisson"
@@ -94,31 +120,58 @@ class Poisson(CountRegression):
         what = f"The counts vary {ratio:.1f} times as much as a Poisson law has it"
         return (Message(what, use(family="negative_binomial")),)
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
+    def arrange(
+        self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False
+    ) -> Rows:
         y, expected, exposure = self.guarded(data, order, free)
-        outcome, weight = y + self.guard * expected, (1.0 + self.guard) * exposure
-        return Rows(POISSON, columns, environment_starts(data), outcome, weight, shares=self.shares(data))
+        outcome = y + self.guard * expected
+        weight = (1.0 + self.guard) * exposure
+        return Rows(
+            POISSON, columns, environment_starts(data), outcome, weight, shares=self.shares(data)
+        )
 
     def beginning(self, rows: Rows) -> Floats:
-        rate = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / sums_of_groups(rows.weight, rows.starts)
+        rate = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / sums_of_groups(
+            rows.weight, rows.starts
+        )
         return np.asarray(np.log(rate))[:, None]
 
 
 def overdispersion(model: RegressionModel, mask: Mask) -> float:
-    """Pearson's χ² over its degrees of freedom, of the Poisson fit to a subset (p,) with common slopes and an intercept
-    for each environment: about 1 where counts are Poisson; NaN without degrees of freedom, or where the fit has no end.
+    """Pearson's χ² over its degrees of freedom, of the Poisson fit to a subset (p,) with common
+    slopes and an intercept for each environment: about 1 where counts are Poisson; NaN without
+    degrees of freedom, or where the fit has no end.
     """
-    data, n_environments = model.data, model.data.n_environments
+    data = model.data
+    n_environments = model.data.n_environments
     sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
     columns = np.concatenate([sites, model.problem.columns[1:][model.features.expand(mask)]])
     # One environment of all rows, with an intercept for each of the others.
-    ends, k = np.array([0, data.n_rows]), len(columns)
-    rows = model.problem._replace(columns=columns, starts=ends, own=NO_OWN, shares=NO_SHARES, free=False)
-    largest, ranks, thetas = np.empty(1), np.empty((1, 2), np.int64), np.empty((1, 2, k))
-    layout = np.arange(n_environments, k + 1), np.arange(n_environments), np.tile(model.beginning[:-1, 0], (2, 1))
+    ends = np.array([0, data.n_rows])
+    k = len(columns)
+    rows = model.problem._replace(
+        columns=columns, starts=ends, own=NO_OWN, shares=NO_SHARES, free=False
+    )
+    largest = np.empty(1)
+    ranks = np.empty((1, 2), np.int64)
+    thetas = np.empty((1, 2, k))
+    layout = (
+        np.arange(n_environments, k + 1),
+        np.arange(n_environments),
+        np.tile(model.beginning[:-1, 0], (2, 1)),
+    )
     answer = {"log_ratio": np.empty(1), "pooled": largest, "ranks": ranks, "thetas": thetas}
-    regress(LIST, rows, np.ones((1, k - n_environments), dtype=bool), *layout, REPORTED, work_for(rows, k), **answer)
-    rank, theta = ranks[0, -1], thetas[0, -1]
+    regress(
+        LIST,
+        rows,
+        np.ones((1, k - n_environments), dtype=bool),
+        *layout,
+        REPORTED,
+        work_for(rows, k),
+        **answer,
+    )
+    rank = ranks[0, -1]
+    theta = thetas[0, -1]
     if np.isnan(largest[0]) or rank >= data.n_rows:
         return np.nan
     order = model.specification.order(data)
@@ -135,8 +188,11 @@ _STIRLING = 30.0
 _VALUES_AT_ONCE = 4_000
 
 
-def counts_of(y: Floats, expected: Floats, exposure: Floats, share: float, starts: Integers) -> Counts:
-    """Of rows sorted by environment with counts y (N,), and of the same with counts `expected` and weight `share`."""
+def counts_of(
+    y: Floats, expected: Floats, exposure: Floats, share: float, starts: Integers
+) -> Counts:
+    """Of rows sorted by environment with counts y (N,), and of the same with counts `expected` and
+    weight `share`."""
     scale = float(max(y.max(), expected.max(), _SMALLEST_SCALE))
     centre = float(y.mean())
     n_pieces = int(np.ceil(np.log1p(_LARGEST_DISPERSION * scale) / _PIECE))
@@ -146,27 +202,33 @@ def counts_of(y: Floats, expected: Floats, exposure: Floats, share: float, start
     to_powers = np.linalg.inv(np.vander(nodes))
     pieces = np.empty((len(starts) - 1, n_pieces, _DEGREE + 1))
     for e in range(len(pieces)):
-        own, values = slice(starts[e], starts[e + 1]), np.zeros(len(alpha))
+        own = slice(starts[e], starts[e + 1])
+        values = np.zeros(len(alpha))
         for counts, weight in ((y[own], 1.0), (expected[own], share)):
             if weight > 0.0:
-                values += weight * (_at_centre(counts, alpha, centre) + counts @ np.log(exposure[own]))
+                values += weight * (
+                    _at_centre(counts, alpha, centre) + counts @ np.log(exposure[own])
+                )
         pieces[e] = values.reshape(n_pieces, -1) @ to_powers.T
     return Counts(np.ascontiguousarray(exposure), centre, scale, _PIECE * n_pieces, pieces)
 
 
 def _at_centre(y: Floats, alpha: Floats, centre: float) -> Floats:
-    """(A,) log-likelihood of all counts y (n,), which may be fractions, if each has the mean `centre`, by α (A,)"""
+    """(A,) log-likelihood of all counts y (n,), which may be fractions, if each has the mean
+    `centre`, by α (A,)"""
     values, times = np.unique(y, return_counts=True)
     total = np.zeros(len(alpha))
     for first in range(0, len(values), _VALUES_AT_ONCE):
-        some, weight = values[first : first + _VALUES_AT_ONCE], times[first : first + _VALUES_AT_ONCE]
+        some = values[first : first + _VALUES_AT_ONCE]
+        weight = times[first : first + _VALUES_AT_ONCE]
         constant = some * np.log(centre) - gammaln(some + 1.0)
         total += (log_rising(some, alpha) + constant) @ weight
     return total - (y.sum() + len(y) / alpha) * np.log1p(alpha * centre)
 
 
 def log_rising(y: Floats, alpha: Floats) -> Floats:
-    """(A, n) log Γ(y + 1/α) − log Γ(1/α) + y·log α of y (n,) and α (A,): Σ log(1 + αj) over j < y for whole y"""
+    """(A, n) log Γ(y + 1/α) − log Γ(1/α) + y·log α of y (n,) and α (A,): Σ log(1 + αj) over j < y
+    for whole y"""
     s = 1.0 / alpha[:, None]
     near = s[:, 0] >= _STIRLING
     values = np.empty((len(alpha), len(y)))
@@ -183,37 +245,55 @@ def _remainder(s: Floats) -> Floats:
 
 
 class NegativeBinomialModel(RegressionModel):
-    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
+    def null_of(
+        self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
+    ) -> Null:
         return self.scattered_null(figures, counts, others)
 
 
 @dataclass(frozen=True)
 class NegativeBinomial(CountRegression):
-    """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns of z) and variance
-    μ + αμ², by maximum likelihood; the dispersion α ≥ 0 is a parameter of every fit.
+    """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns
+    of z) and variance μ + αμ², by maximum likelihood; the dispersion α ≥ 0 is a parameter of every
+    fit.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled fit expects;
-        0: none. They keep slopes finite where an environment has no events, and leave its dispersion alone
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the
+        pooled fit expects; 0: none. They keep slopes finite where an environment has no events, and
+        leave its dispersion alone
     """
 
     name: ClassVar[str] = "negative binomial"
     model: ClassVar[type[RegressionModel]] = NegativeBinomialModel  #: :meta private:
     about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
-        (y, expected, exposure), starts, guard = self.guarded(data, order, free), environment_starts(data), self.guard
-        counts, weight = counts_of(y, expected, exposure, guard, starts), np.full(len(y), 1.0 + guard)
-        outcome, shares = y + guard * expected, self.shares(data)
+    def arrange(
+        self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False
+    ) -> Rows:
+        (y, expected, exposure), starts, guard = (
+            self.guarded(data, order, free),
+            environment_starts(data),
+            self.guard,
+        )
+        counts = counts_of(y, expected, exposure, guard, starts)
+        weight = np.full(len(y), 1.0 + guard)
+        outcome = y + guard * expected
+        shares = self.shares(data)
         return Rows(NEGATIVE_BINOMIAL, columns, starts, outcome, weight, counts, shares=shares)
 
     def beginning(self, rows: Rows) -> Floats:
         """The intercept of a Poisson law, and the dispersion that fits the variance around it."""
-        exposure, weight = rows.counts.exposure, rows.weight
+        exposure = rows.counts.exposure
+        weight = rows.weight
         sums = partial(sums_of_groups, starts=rows.starts)
         y = rows.outcome / weight
         rate = (sums(rows.outcome) + 0.5) / sums(weight * exposure)
         squares = sums(weight * exposure**2)
-        excess = sums(weight * y**2) - 2.0 * rate * sums(weight * y * exposure) + rate**2 * squares - sums(weight * y)
+        excess = (
+            sums(weight * y**2)
+            - 2.0 * rate * sums(weight * y * exposure)
+            + rate**2 * squares
+            - sums(weight * y)
+        )
         alpha = np.maximum(excess, 0.0) / (rate**2 * squares)
         phi = np.minimum(np.log1p(alpha * rows.counts.scale), rows.counts.limit)
         return np.column_stack([np.log(rate), phi])

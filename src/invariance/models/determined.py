@@ -1,4 +1,5 @@
-"""Features that give the outcome exactly, in all rows or in some environment: searched for, refused or told by name."""
+"""Features that give the outcome exactly, in all rows or in some environment: searched for, refused
+or told by name."""
 
 from __future__ import annotations
 
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 _MOST_TOGETHER = 256
 # Columns that a search adds one by one in each environment and over all rows.
 _STEPS = 10
-# Rows beyond those that a fit takes, from which on no coincidence of whole numbers gives an environment's outcome.
+# Rows beyond those that a fit takes, from which on no coincidence of whole numbers gives an
+# environment's outcome.
 _SPARE_ROWS = 5
 _MOST_REMEDIES = 3
 
 
 def check_determined(model: MomentModel, allowed: Mask, max_size: int) -> None:
-    """Raise where features give the outcome in all rows, or in some environments. Warn where several give it by
-    coefficients that differ between all environments, which is a rejected subset among others, and where environments
-    that have no fits of their own can be explained so."""
+    """Raise where features give the outcome in all rows, or in some environments. Warn where
+    several give it by coefficients that differ between all environments, which is a rejected subset
+    among others, and where environments that have no fits of their own can be explained so."""
     for feature in np.flatnonzero(allowed & model.nearly_outcome()):
         mask = np.arange(model.n_features) == feature
         if _refused(model, mask, model.determined_by(mask, model.fits_each)):
@@ -42,7 +44,9 @@ def check_determined(model: MomentModel, allowed: Mask, max_size: int) -> None:
     for mask in tried:
         if len(model.determined_by(mask, False)):
             smallest = _smallest(model, mask, False, 1)
-            if smallest.sum() <= max_size and _refused(model, smallest, model.determined_by(smallest, False)):
+            if smallest.sum() <= max_size and _refused(
+                model, smallest, model.determined_by(smallest, False)
+            ):
                 return
     for mask in tried if model.n_environments > 1 else ():
         if len(model.determined_by(mask, True, _SPARE_ROWS)):
@@ -52,13 +56,18 @@ def check_determined(model: MomentModel, allowed: Mask, max_size: int) -> None:
                 if model.fits_each and (smallest.sum() == 1 or len(groups) < model.n_environments):
                     _refused(model, smallest, groups)
                 what, remedies = _told(model, smallest, groups)
-                left = "no subset with all of these has a likelihood" if model.fits_each else "see how it was recorded"
+                left = (
+                    "no subset with all of these has a likelihood"
+                    if model.fits_each
+                    else "see how it was recorded"
+                )
                 warn(Message(f"{what}: {left}. To fit without that", *remedies))
                 return
 
 
 def _refused(model: MomentModel, mask: Mask, groups: Integers) -> bool:
-    """Raise about a subset (p,) that gives the outcome in groups; warn and return True with a single environment."""
+    """Raise about a subset (p,) that gives the outcome in groups; warn and return True with a
+    single environment."""
     if not len(groups):
         return False
     what, remedies = _told(model, mask, groups)
@@ -70,7 +79,8 @@ def _refused(model: MomentModel, mask: Mask, groups: Integers) -> bool:
 
 
 def _smallest(model: MomentModel, mask: Mask, locally: bool, spare: int) -> Mask:
-    """A part of a subset (p,) that gives the outcome too, and without any of its features does not"""
+    """A part of a subset (p,) that gives the outcome too, and without any of its features does
+    not"""
     for j in np.flatnonzero(mask):
         fewer = mask & (np.arange(len(mask)) != j)
         if fewer.any() and len(model.determined_by(fewer, locally, spare)):
@@ -79,7 +89,8 @@ def _smallest(model: MomentModel, mask: Mask, locally: bool, spare: int) -> Mask
 
 
 def _sets_to_try(moments: Moments, features: Features, allowed: Mask) -> Iterator[Mask]:
-    """Subsets (p,): all features if they are few, and those by which a search explains the outcome of a group."""
+    """Subsets (p,): all features if they are few, and those by which a search explains the outcome
+    of a group."""
     if len(allowed) <= _MOST_TOGETHER:
         yield allowed
     owners = np.repeat(np.arange(len(allowed)), features.widths)
@@ -90,8 +101,10 @@ def _sets_to_try(moments: Moments, features: Features, allowed: Mask) -> Iterato
 
 
 def _pursued(moments: Moments, columns: Integers) -> list[Integers]:
-    """Columns that one by one explain most of what is left of the outcome, for each group in which some explain all."""
-    y, every = moments.outcome, np.arange(len(moments.group_counts))
+    """Columns that one by one explain most of what is left of the outcome, for each group in which
+    some explain all."""
+    y = moments.outcome
+    every = np.arange(len(moments.group_counts))
     scale = inverse_scales(np.einsum("gjj->gj", moments.scatter), moments.present)
     free = np.zeros(scale.shape, bool)
     free[:, columns] = moments.present[:, columns]
@@ -101,7 +114,9 @@ def _pursued(moments: Moments, columns: Integers) -> list[Integers]:
     chosen: list[Integers] = []
     found: dict[int, Integers] = {}
     for step in range(1, min(_STEPS, len(columns)) + 1):
-        gains = np.where(free & (left > PIVOT_TOLERANCE), toward**2 / np.maximum(left, PIVOT_TOLERANCE), -1.0)
+        gains = np.where(
+            free & (left > PIVOT_TOLERANCE), toward**2 / np.maximum(left, PIVOT_TOLERANCE), -1.0
+        )
         chosen.append(gains.argmax(axis=1))
         row = moments.scatter[every, chosen[-1]] * scale * scale[every, chosen[-1], None]
         for earlier in rows:
@@ -118,17 +133,30 @@ def _pursued(moments: Moments, columns: Integers) -> list[Integers]:
 
 def _told(model: MomentModel, mask: Mask, groups: Integers) -> tuple[str, list[Remedy]]:
     """What a subset (p,) determines where, and what can be done"""
-    names, E = model.features.chosen(mask).names, model.n_environments
+    names = model.features.chosen(mask).names
+    E = model.n_environments
     labels = [model.moments.environments[g] for g in groups if g < E]
     remedies = [use(exclude=[name]) for name in names[:_MOST_REMEDIES]]
     if E in groups:
-        where = "every environment" if E > 1 and (model.has_rows or len(labels) == E) else "all rows together"
+        where = (
+            "every environment"
+            if E > 1 and (model.has_rows or len(labels) == E)
+            else "all rows together"
+        )
     elif len(labels) == E:
         where = "every environment, by coefficients that differ"
     else:
         where = f"environment {quoted(labels)}"
         if E - len(labels) > 1:
             remedies.append(use(drop_environments=labels))
-    shown = "exactly" if model.has_rows else "to the digits of second moments (the rows would show more)"
+    shown = (
+        "exactly"
+        if model.has_rows
+        else "to the digits of second moments (the rows would show more)"
+    )
     verb = "determines" if len(names) == 1 else "together determine"
-    return f"{quoted(names)} {verb} the outcome {in_quotes(model.moments.outcome_name)} {shown} in {where}", remedies
+    return (
+        f"{quoted(names)} {verb} the outcome {in_quotes(model.moments.outcome_name)} {shown} in "
+        f"{where}",
+        remedies,
+    )

@@ -1,7 +1,9 @@
-"""Linear Gaussian models in which each environment has its own baseline: effects are compared, intercepts are not.
+"""Linear Gaussian models in which each environment has its own baseline: effects are compared,
+intercepts are not.
 
-Fits with environment intercepts are fits to rows that are centred within environments. The second moments of the pooled
-rows then are W, the sum of the environments' scatters, and pooled fits have E − 1 parameters more.
+Fits with environment intercepts are fits to rows that are centred within environments. The second
+moments of the pooled rows then are W, the sum of the environments' scatters, and pooled fits have E
+− 1 parameters more.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def centred_within(data: MultiEnvironmentData) -> MultiEnvironmentData:
 
 
 class FreeBaselines(MomentModel):
-    """Base of the models with environment intercepts; full : the model of the same rows in which all are the same"""
+    """Base of the models with environment intercepts; full : the model of the same rows in which
+    all are the same"""
 
     full: Any
 
@@ -92,12 +95,16 @@ class FreeBaselines(MomentModel):
         return replace(self.full.fit(mask, local), coefficients=coefficients, intercept=intercept)
 
     def line(self, mask: Mask) -> Fit:
-        """By which rows of new environments are predicted: with a random intercept in each environment."""
+        """By which rows of new environments are predicted: with a random intercept in each
+        environment."""
         found = self.random_intercept(mask)
-        return replace(self.fit(mask, local=False), coefficients=found.coefficients, intercept=found.intercept)
+        return replace(
+            self.fit(mask, local=False), coefficients=found.coefficients, intercept=found.intercept
+        )
 
     def random_intercept(self, mask: Mask) -> RandomInterceptFit:
-        """Of the columns of a subset (p,), with what the baselines of environments differ by (BLUP)."""
+        """Of the columns of a subset (p,), with what the baselines of environments differ by
+        (BLUP)."""
         moments = self.full.moments
         return random_intercept(moments, moments.feature_columns[self.features.expand(mask)])
 
@@ -111,7 +118,8 @@ class SharedNoise(FreeBaselines):
 
     @abstractmethod
     def ranks(self, masks: Mask) -> Integers | Floats:
-        """Return ranks (S, E + 1) of the fits in each environment and in the pool, without environment intercepts."""
+        """Return ranks (S, E + 1) of the fits in each environment and in the pool, without
+        environment intercepts."""
 
     def residuals(self, masks: Mask) -> Residuals:
         found = super().residuals(masks)
@@ -131,7 +139,8 @@ class SharedNoise(FreeBaselines):
 class FreeBaselineGaussian(SharedNoise, GaussianFromMoments):
     """Environments share effects and noise, and have baselines of their own.
 
-    log Λ(z) = ½ [Σ n_e log(RSS_e/n_e) − N log(RSS_W/N)], RSS_W of the fit with environment intercepts.
+    log Λ(z) = ½ [Σ n_e log(RSS_e/n_e) − N log(RSS_W/N)], RSS_W of the fit with environment
+    intercepts.
     """
 
     kind = "linear Gaussian, free baselines"
@@ -149,7 +158,8 @@ class FreeBaselineGaussian(SharedNoise, GaussianFromMoments):
 
 
 class FreeBaselineAdditive(SharedNoise, AdditiveModel):  # type: ignore[misc]
-    """Environments share the curves and the noise. Components are those of the fit with environment intercepts."""
+    """Environments share the curves and the noise. Components are those of the fit with environment
+    intercepts."""
 
     name = "additive, compared by shape, free baselines"
 
@@ -165,11 +175,14 @@ class FreeBaselineAdditive(SharedNoise, AdditiveModel):  # type: ignore[misc]
         pooled = super().fit(mask, local=False)
         if not local:
             return pooled
-        moments, own = self.full.moments, AdditiveModel.fit(self, mask)
+        moments = self.full.moments
+        own = AdditiveModel.fit(self, mask)
         means = moments.means[:, moments.feature_columns[self.features.expand(mask)]]
         shift = (np.nan_to_num(own.local_coefficients) * means).sum(axis=1)
         intercepts = moments.means[:, moments.outcome] - shift
-        return replace(pooled, local_coefficients=own.local_coefficients, local_intercepts=intercepts)
+        return replace(
+            pooled, local_coefficients=own.local_coefficients, local_intercepts=intercepts
+        )
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         values, freedom = super().standard_errors(subset)
@@ -193,16 +206,18 @@ class FreeBaselineMeanGaussian(FreeBaselines, MeanGaussian):
 
     @property
     def shared_baseline(self) -> MeanGaussian:
-        """The model of the same rows in which environments share their baseline too, and have noise of their own."""
+        """The model of the same rows in which environments share their baseline too, and have noise
+        of their own."""
         if isinstance(self.full, MeanGaussian):
             return self.full
         return MeanGaussian(self.full.observed, self.n_jobs)
 
     def baselines(self, mask: Mask) -> tuple[Floats, Floats]:
-        """Return the baseline of each environment, of a row with the mean of each column over all rows.
+        """Return the baseline of each environment, of a row with the mean of each column over all
+        rows.
 
-        Standard errors are those of generalised least squares: σ_e²/n_e + a'Va, with a from the means of all rows to
-        those of the environment and V the covariance of the common effects.
+        Standard errors are those of generalised least squares: σ_e²/n_e + a'Va, with a from the
+        means of all rows to those of the environment and V the covariance of the common effects.
 
         Returns
         -------
@@ -225,7 +240,8 @@ class FreeBaselineMeanGaussian(FreeBaselines, MeanGaussian):
         return self.of(with_own_means(self.full.moments, kept, np.zeros_like(kept)))
 
     def leverages(self, scores: Any) -> Floats:
-        """Each environment has the whole of its own intercept, in place of its share of a common one."""
+        """Each environment has the whole of its own intercept, in place of its share of a common
+        one."""
         common = self.moments.counts**2 / scores.squares
         return np.asarray(scores.leverages - common / common.sum(axis=1, keepdims=True) + 1.0)
 
@@ -236,8 +252,8 @@ class FreeBaselineMeanGaussian(FreeBaselines, MeanGaussian):
 
 
 class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
-    """Effects deviate at random between environments, which have baselines of their own: W = x − x̄ of the environment,
-    without a constant."""
+    """Effects deviate at random between environments, which have baselines of their own: W = x − x̄
+    of the environment, without a constant."""
 
     kind = "linear Gaussian, random deviations, free baselines"
     level = Level.effects
@@ -253,7 +269,8 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
 
     @cached_property
     def _sites(self) -> Sites:
-        """Without products of the constant, which the kernel then takes for a column that others give"""
+        """Without products of the constant, which the kernel then takes for a column that others
+        give"""
         sites = super()._sites
         products = sites.products.copy()
         pooled = sites.pooled.copy()
@@ -261,14 +278,18 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
         pooled[0] = pooled[:, 0] = 0.0
         return sites._replace(products=products, pooled=pooled)
 
-    def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
+    def _figures(
+        self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
+    ) -> Floats:
         """Of the empty set nothing deviates."""
         chosen = as_masks(masks, self.n_features)
         fitted = chosen.any(axis=1)
         out = np.zeros((len(chosen), N_FIGURES))
         out[:, NOISE] = 1.0 / (self.n_rows - self.spent)
         if fitted.any():
-            out[fitted] = super()._figures(chosen[fitted], None if share is None else share[fitted], likelihood)
+            out[fitted] = super()._figures(
+                chosen[fitted], None if share is None else share[fitted], likelihood
+            )
         out[out[:, RANK] >= self.n_rows - self.spent] = np.nan
         return out
 
@@ -290,10 +311,13 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
 
     def residuals(self, masks: Mask) -> Residuals:
         found = super().residuals(masks)
-        return found._replace(ranks=np.asarray(found.ranks + 1.0), extra_intercepts=self.extra_intercepts)
+        return found._replace(
+            ranks=np.asarray(found.ranks + 1.0), extra_intercepts=self.extra_intercepts
+        )
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """Generalised least squares with environment intercepts; an environment's coefficients are predicted (BLUP)."""
+        """Generalised least squares with environment intercepts; an environment's coefficients are
+        predicted (BLUP)."""
         mask = as_mask(subset, self.feature_names)
         if not mask.any():
             return self.full.fit(mask, local)
@@ -315,4 +339,6 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
 def _with_freedom(values: Floats, freedom: Floats, left: float) -> StandardErrors:
     """With so many degrees of freedom that pooled fits leave"""
     factor = np.sqrt(freedom[-1] / left) if left > 0.0 else np.nan
-    return StandardErrors(np.vstack([values[:-1], factor * values[-1:]]), np.append(freedom[:-1], left))
+    return StandardErrors(
+        np.vstack([values[:-1], factor * values[-1:]]), np.append(freedom[:-1], left)
+    )

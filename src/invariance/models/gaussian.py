@@ -1,4 +1,5 @@
-"""The linear Gaussian model: log Λ(z) from second moments, and from the rows where those cannot decide."""
+"""The linear Gaussian model: log Λ(z) from second moments, and from the rows where those cannot
+decide."""
 
 from __future__ import annotations
 
@@ -22,7 +23,14 @@ from ..exceptions import DataError, SettingError, use
 from ..kernels.active_set import Scoring, active_set, flip_changes
 from ..kernels.block_flips import RIDGE, TINY, block_flip_shares
 from ..kernels.cholesky import score_subsets, settle, subset_fits
-from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, centred_rows, gram_rows, relative_residuals
+from ..kernels.row_residuals import (
+    DEPENDENT,
+    GramRows,
+    GroupRows,
+    centred_rows,
+    gram_rows,
+    relative_residuals,
+)
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments
@@ -61,7 +69,8 @@ from .invariance_test import (
 )
 from .permutation import permutation_p_value, sampled_rows
 
-_MOST_REASONS, _EXAMPLES = 3, 64
+_MOST_REASONS = 3
+_EXAMPLES = 64
 # So many features are always prepared together.
 _FEW = 32
 # Units in the last place of the outcome that rounding may leave.
@@ -69,15 +78,19 @@ _UNITS = 4.0
 # A pivot from which on second moments have ten digits.
 _WELL_CONDITIONED = 1e-4
 # Share of the outcome below which a guess does not go; subsets whose guesses are remembered.
-_NO_SHARE, _MOST_GUESSED = 1e-12, 1 << 12
+_NO_SHARE = 1e-12
+_MOST_GUESSED = 1 << 12
 # Multiplications in a step of the dense walk.
 _PER_STEP = 10.0
 # Columns from which on a subset is large, and how many subsets a thread is given at least.
-_MANY_COLUMNS, _FEW_LARGE, _FEW_SMALL = 16, 16, 256
+_MANY_COLUMNS = 16
+_FEW_LARGE = 16
+_FEW_SMALL = 256
 
 
 class MomentModel(BoundModel):
-    """Base of the models of second moments, which ask `linear`, the linear Gaussian model of the same columns."""
+    """Base of the models of second moments, which ask `linear`, the linear Gaussian model of the
+    same columns."""
 
     moments: Moments
     fits_each = True  # whether each environment has a fit of its own, which takes rows
@@ -102,7 +115,8 @@ class MomentModel(BoundModel):
         return GaussianFromMoments(data, self.n_jobs)
 
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
-        """A linear Gaussian model that has the second moments of the features in subsets (S, p), the subsets there."""
+        """A linear Gaussian model that has the second moments of the features in subsets (S, p),
+        the subsets there."""
         return self.linear, masks
 
     @cached_property
@@ -111,14 +125,18 @@ class MomentModel(BoundModel):
         return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
 
     def pooled_lists(self, masks: Mask) -> tuple[Integers, Integers]:
-        """Columns of subsets (S, p), as lists, without those that others of their feature give over all rows"""
+        """Columns of subsets (S, p), as lists, without those that others of their feature give over
+        all rows"""
         moments = self.moments
-        starts, members = as_lists(self.features.expand(masks) & moments.present[-1, moments.feature_columns])
+        starts, members = as_lists(
+            self.features.expand(masks) & moments.present[-1, moments.feature_columns]
+        )
         return starts, moments.feature_columns[members].astype(np.int64)
 
     @property
     def free_columns(self) -> Integers:
-        """Fewer than there are columns where a level that the others are compared with does not occur."""
+        """Fewer than there are columns where a level that the others are compared with does not
+        occur."""
         return self.moments.varying_widths[-1]
 
     @property
@@ -127,7 +145,8 @@ class MomentModel(BoundModel):
 
     @property
     def has_rows(self) -> bool:
-        """Whether the rows are at hand, or factors of them, which decide what second moments cannot."""
+        """Whether the rows are at hand, or factors of them, which decide what second moments
+        cannot."""
         return self.data is not None or roots_in(self.moments) is not None
 
     @property
@@ -137,34 +156,50 @@ class MomentModel(BoundModel):
         return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
 
     def residuals(self, masks: Mask) -> Residuals:
-        """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
+        """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the
+        pool."""
         part, chosen = self.with_moments(masks)
         return part.residuals(chosen)
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        """(S,) of residuals with common slopes and own intercepts; 0 without the rows, or sums of fourth powers."""
+        """(S,) of residuals with common slopes and own intercepts; 0 without the rows, or sums of
+        fourth powers."""
         part, chosen = self.with_moments(masks)
         return part.excess_kurtosis(chosen)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
+        """By the F test of common coefficients and Bartlett's test of equal variances, corrected
+        for heavy tails."""
         chosen = as_masks(masks, self.n_features)
         each = self._each_by(chosen)
-        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), *each)
+        return invariance_test(
+            self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), *each
+        )
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         chosen = as_masks(masks, self.n_features)
         each = self._each_by(chosen)
-        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), *each)
+        return compatible(
+            self.residuals(chosen),
+            tolerance,
+            lambda rows: self.excess_kurtosis(chosen[rows]),
+            *each,
+        )
 
-    def _each_by(self, masks: Mask) -> tuple[Callable[[Integers], Residuals] | None, Permuted | None]:
-        """What compares each environment with the rest: fits to the rest, and permutations, of some of masks (S, p)"""
+    def _each_by(
+        self, masks: Mask
+    ) -> tuple[Callable[[Integers], Residuals] | None, Permuted | None]:
+        """What compares each environment with the rest: fits to the rest, and permutations, of some
+        of masks (S, p)"""
         rests = (lambda rows: self.rests(masks[rows])) if self.n_environments > 2 else None
-        return rests, None if self.data is None else lambda rows, least: self.permuted(masks[rows], least)
+        return rests, None if self.data is None else lambda rows, least: self.permuted(
+            masks[rows], least
+        )
 
     def permuted(self, masks: Mask, smallest: Floats) -> Floats:
         """(S,) `permutation_p_value` of the subsets (S, p) and smallest p-values (S,)"""
-        rows, found = self._permuted_rows, np.empty(len(masks))
+        rows = self._permuted_rows
+        found = np.empty(len(masks))
         for s, mask in enumerate(masks):
             model, chosen = self.compared_by(mask)
             data = model.data
@@ -188,7 +223,9 @@ class MomentModel(BoundModel):
 
     def without(self, environment: Hashable) -> BoundModel:
         data = self.moments if self.data is None else self.data
-        return self.of(data.choosing([label for label in data.environments if label != environment]))
+        return self.of(
+            data.choosing([label for label in data.environments if label != environment])
+        )
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         return f_difference(self.residuals(as_masks(masks, self.n_features)), ends)
@@ -201,24 +238,34 @@ class MomentModel(BoundModel):
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         fits = part.residuals(chosen)
-        return gaussian_fits.random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
+        return gaussian_fits.random_effects_risk(
+            part.moments, part.features.expand(chosen), fits.rss, fits.freedom
+        )
 
     def separate_gains_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
-        return np.array([gaussian_fits.separate_gains(self.moments, mask) for mask in chosen]).reshape(chosen.shape)
+        return np.array(
+            [gaussian_fits.separate_gains(self.moments, mask) for mask in chosen]
+        ).reshape(chosen.shape)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        """By fits to the second moments of the other environments, or to their rows where those cannot decide."""
+        """By fits to the second moments of the other environments, or to their rows where those
+        cannot decide."""
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         columns = *part.features.chosen(held_features(chosen)).columns, part.moments.outcome_name
-        moments, y = replace(part.moments.of_columns(columns), encoding=None), part.moments.outcome
+        moments = replace(part.moments.of_columns(columns), encoding=None)
+        y = part.moments.outcome
         missed = np.full((moments.n_environments, len(chosen)), np.nan)
         for e in range(moments.n_environments if moments.n_environments > 1 else 0):
             others = [label for place, label in enumerate(moments.environments) if place != e]
             with suppress(DataError):
                 rest = self.of(moments.choosing(others))
                 for s, mask in enumerate(chosen):
-                    left = [name for name in part.features.chosen(mask).names if name in rest.feature_names]
+                    left = [
+                        name
+                        for name in part.features.chosen(mask).names
+                        if name in rest.feature_names
+                    ]
                     if rest.log_ratio(left) > -np.inf:
                         missed[e, s] = part.squared_errors(rest.fit(left, local=False), e)
                     elif part.data is not None:
@@ -236,14 +283,15 @@ class MomentModel(BoundModel):
         check_determined(self, allowed, max_size)
 
     def determined_by(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
-        """Groups in which a subset (p,) gives the outcome exactly, with `spare` rows more than a fit takes; locally:
-        environments count, too"""
+        """Groups in which a subset (p,) gives the outcome exactly, with `spare` rows more than a
+        fit takes; locally: environments count, too"""
         part, chosen = self.with_moments(mask[None])
         return part.determined(chosen[0], locally, spare)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """By the largest correlation of their columns over all rows."""
-        columns, pooled = self.moments.feature_columns, self.moments.scatter[-1]
+        columns = self.moments.feature_columns
+        pooled = self.moments.scatter[-1]
         own = columns[self.features.starts[feature] : self.features.starts[feature + 1]]
         products = np.abs(pooled[np.ix_(own, columns)]) / np.sqrt(np.diagonal(pooled)[columns])
         products /= np.sqrt(np.diagonal(pooled)[own])[:, None]
@@ -261,16 +309,24 @@ class MomentModel(BoundModel):
         return few
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
-        chosen, counts = as_masks(masks, self.n_features), self.moments.group_counts
+        chosen = as_masks(masks, self.n_features)
+        counts = self.moments.group_counts
         outside = chosen[self.log_ratio_many(chosen) == -np.inf]
-        few, reasons = self.too_few_rows(outside), []
+        few = self.too_few_rows(outside)
+        reasons = []
         if few.any():
             g = int(np.argmin(np.where(few.any(axis=0), counts, np.inf)))
             reasons.append(too_few_rows_for(self._place([g]), int(counts[g]), int(counts[g]) - 2))
-        remedy = "leave one out" if self.has_rows else "leave one out, or pass the data with their rows"
+        remedy = (
+            "leave one out" if self.has_rows else "leave one out, or pass the data with their rows"
+        )
         for cause in self._causes(outside[~few.any(axis=1)])[:_MOST_REASONS]:
             names = quoted(self.features.chosen(cause).names) or "the constant"
-            what = "determines the outcome exactly" if cause.sum() <= 1 else "are collinear, perhaps with the outcome,"
+            what = (
+                "determines the outcome exactly"
+                if cause.sum() <= 1
+                else "are collinear, perhaps with the outcome,"
+            )
             groups = np.flatnonzero(np.isnan(self.residuals(cause[None]).rss[0]))
             reasons.append(f"{names} {what} in {self._place(groups)}: {remedy}")
         return tuple(reasons)
@@ -280,7 +336,8 @@ class MomentModel(BoundModel):
         return f"environment {quoted(labels)}" if labels and self.fits_each else "all rows together"
 
     def _causes(self, masks: Mask) -> list[Mask]:
-        """Sets of features (p,) that put subsets (S, p) outside the support, and of which no smaller one does."""
+        """Sets of features (p,) that put subsets (S, p) outside the support, and of which no
+        smaller one does."""
         causes: list[Mask] = []
         for mask in masks[np.argsort(masks.sum(axis=1), kind="stable")[:_EXAMPLES]]:
             if any((mask >= cause).all() for cause in causes):
@@ -301,18 +358,27 @@ def held_features(masks: Mask) -> Mask:
 
 
 class GaussianModel(MomentModel):
-    """Base of the models whose log Λ is that of linear Gaussian fits; to engines it is log Λ + prediction · gain."""
+    """Base of the models whose log Λ is that of linear Gaussian fits; to engines it is log Λ +
+    prediction · gain."""
 
     kind = "linear Gaussian"
 
-    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
+    def __init__(
+        self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0
+    ) -> None:
         super().__init__(data, n_jobs)
         self.prediction = prediction
-        self._rest_models: dict[bytes, GaussianFromMoments] = {}  # the latest, by the features it has
+        self._rest_models: dict[
+            bytes, GaussianFromMoments
+        ] = {}  # the latest, by the features it has
 
     @property
     def name(self) -> str:
-        return f"{self.kind}, prediction rewarded by {self.prediction:g}" if self.prediction > 0.0 else self.kind
+        return (
+            f"{self.kind}, prediction rewarded by {self.prediction:g}"
+            if self.prediction > 0.0
+            else self.kind
+        )
 
     @property
     def by_least_squares(self) -> GaussianModel:
@@ -332,8 +398,11 @@ class GaussianModel(MomentModel):
         return plain
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """Under invariance RSS/σ² is chi-square in every group: the first two moments have no unknowns."""
-        return null_of_ranks(self.moments.group_counts, self.ranks(as_masks(masks, self.n_features)))
+        """Under invariance RSS/σ² is chi-square in every group: the first two moments have no
+        unknowns."""
+        return null_of_ranks(
+            self.moments.group_counts, self.ranks(as_masks(masks, self.n_features))
+        )
 
     def ranks(self, masks: Mask) -> Integers:
         """(S, E + 1) ranks of the fits in each environment and in the pool."""
@@ -341,7 +410,9 @@ class GaussianModel(MomentModel):
         return part.ranks(chosen)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        return gaussian_fits.linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
+        return gaussian_fits.linear_fit(
+            self.data, self.moments, as_mask(subset, self.feature_names), local
+        )
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         columns = self.features.expand(as_mask(subset, self.feature_names))
@@ -349,7 +420,8 @@ class GaussianModel(MomentModel):
 
 
 def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
-    """Law of log Λ, from counts (G,) of rows and ranks (S, G) of the fits in each environment and in the pool."""
+    """Law of log Λ, from counts (G,) of rows and ranks (S, G) of the fits in each environment and
+    in the pool."""
     degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
     return Null.of_deviance(*deviance_moments(counts, ranks), degrees)
 
@@ -361,21 +433,30 @@ class HomoscedasticGaussian(GaussianModel):
         return self._supported(masks, np.nan)
 
     def gain_many(self, masks: ArrayLike) -> Floats:
-        losses = self._score(as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows()))
+        losses = self._score(
+            as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows())
+        )
         return np.where(np.isnan(losses), -np.inf, -losses)
 
     def scoring_of(self, second_moments: Floats | GramRows, rows: GroupRows) -> Scoring:
         """Of log Λ without the reward for prediction"""
-        moments, squares, y = self.moments, self._squares, self.moments.outcome
-        weights, scale = group_weights(moments.group_counts), inverse_scales(squares, moments.present)
+        moments = self.moments
+        squares = self._squares
+        y = self.moments.outcome
+        weights = group_weights(moments.group_counts)
+        scale = inverse_scales(squares, moments.present)
         offset = float(weights @ np.log(squares[:, y] / moments.group_counts))
         return Scoring(second_moments, scale, y, weights, offset, PIVOT_TOLERANCE, rows)
 
     def nearly_outcome(self) -> Mask:
-        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
-        y, scale = self.moments.outcome, inverse_scales(self._squares, self.moments.present)
+        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome:
+        unsupported, or nearly so."""
+        y = self.moments.outcome
+        scale = inverse_scales(self._squares, self.moments.present)
         correlations = self._products_with_outcome() * scale * scale[:, y, None]
-        nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
+        nearly = np.any(
+            correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0
+        )
         return np.logical_or.reduceat(nearly, self.features.starts[:-1])
 
     @property
@@ -407,12 +488,19 @@ class HomoscedasticGaussian(GaussianModel):
     def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
         chosen = as_masks(masks, self.n_features)
         values = self._score(chosen, penalty)
-        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self.too_few_rows(chosen).any(axis=1)
+        outside = (
+            np.isnan(values)
+            if self.has_rows
+            else np.isnan(values) | self.too_few_rows(chosen).any(axis=1)
+        )
         values[outside] = -np.inf
         return values
 
-    def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
-        out, used = np.empty(len(masks)), self.scoring_by_rows() if scoring is None else scoring
+    def _score(
+        self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None
+    ) -> Floats:
+        out = np.empty(len(masks))
+        used = self.scoring_by_rows() if scoring is None else scoring
         self._in_parts(masks, lambda rows, *lists: score_subsets(used, penalty, *lists, out[rows]))
         return out
 
@@ -429,10 +517,12 @@ class HomoscedasticGaussian(GaussianModel):
 
 
 class GaussianFromMoments(HomoscedasticGaussian):
-    """On data, or on moments alone. A subset that second moments in float64 cannot decide (smallest scaled pivot under
-    1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf."""
+    """On data, or on moments alone. A subset that second moments in float64 cannot decide (smallest
+    scaled pivot under 1e-9) is decided by the rows where these are at hand; with moments alone its
+    log ratio is -inf."""
 
-    # With moments alone a collinear subset counts as its decidable part, at a cost, while samplers search.
+    # With moments alone a collinear subset counts as its decidable part, at a cost, while samplers
+    # search.
     search_penalty = 0.05
 
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
@@ -447,7 +537,9 @@ class GaussianFromMoments(HomoscedasticGaussian):
 
         if level not in self.lower_levels:
             return super().at_level(level)
-        return FreeBaselineGaussian(self) if level is Level.effects else FreeBaselineMeanGaussian(self)
+        return (
+            FreeBaselineGaussian(self) if level is Level.effects else FreeBaselineMeanGaussian(self)
+        )
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, self.search_penalty)
@@ -467,36 +559,52 @@ class GaussianFromMoments(HomoscedasticGaussian):
             others = GaussianFromMoments(self._rests_of(used), self.n_jobs)
             self._rest_models = {used.tobytes(): others}
         found = others.residuals(masks[:, used])
-        return found._replace(rss=found.rss[:, :-1], ranks=found.ranks[:, :-1], counts=found.counts[:-1])
+        return found._replace(
+            rss=found.rss[:, :-1], ranks=found.ranks[:, :-1], counts=found.counts[:-1]
+        )
 
     def _rests_of(self, used: Mask) -> EnvironmentData:
         """All rows but those of an environment, for each; of the features used (p,)"""
         if self.data is None or self.decides_all:
             return rest_moments(
-                self.moments.of_columns((*self.features.chosen(used).columns, self.moments.outcome_name))
+                self.moments.of_columns(
+                    (*self.features.chosen(used).columns, self.moments.outcome_name)
+                )
             )
-        rows, places = self.data.narrowed(used), np.arange(self.n_environments)
+        rows = self.data.narrowed(used)
+        places = np.arange(self.n_environments)
         e, index = np.nonzero(rows.environment_index != places[:, None])
         return replace(rows, X=rows.X[index], y=rows.y[index], environment_index=e)
 
     def ranks(self, masks: Mask) -> Integers:
-        """Columns that vary there; those that are constant in every environment have rank E − 1 at most."""
+        """Columns that vary there; those that are constant in every environment have rank E − 1 at
+        most."""
         if self._rows.values.size:
             return self._fits(masks)[1]
         chosen = self.features.expand(masks)
         constant = ~self.moments.present[:, self.moments.feature_columns]
         partly = np.flatnonzero(constant.any(axis=0) & chosen.any(axis=0))
         settings = constant[:-1].all(axis=0) & ~constant[-1]
-        ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
-        ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
+        ranks = (
+            chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
+        )
+        ranks[:, -1] -= np.maximum(
+            chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0
+        )
         return ranks
 
     def determined(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
-        """Groups in which a subset (p,) leaves nothing of the outcome but rounding; locally : environments count"""
-        moments, y, E = self.moments, self.moments.outcome, self.n_environments
-        used, first = np.flatnonzero(self.features.expand(mask)), 0 if locally else E
-        shares, ranks = np.empty((1, E + 1)), np.empty((1, E + 1), np.int64)
-        lists, own = np.array([0, len(used)]), np.arange(len(used))
+        """Groups in which a subset (p,) leaves nothing of the outcome but rounding; locally :
+        environments count"""
+        moments = self.moments
+        y = self.moments.outcome
+        E = self.n_environments
+        used = np.flatnonzero(self.features.expand(mask))
+        first = 0 if locally else E
+        shares = np.empty((1, E + 1))
+        ranks = np.empty((1, E + 1), np.int64)
+        lists = np.array([0, len(used)])
+        own = np.arange(len(used))
         with np.errstate(divide="ignore"):  # of an outcome that is constant in an environment
             scoring = self.scoring_by_moments()
         subset_fits(scoring, lists, moments.feature_columns[used].astype(np.int64), shares, ranks)
@@ -504,25 +612,31 @@ class GaussianFromMoments(HomoscedasticGaussian):
             return np.empty(0, np.intp)
         smallest = DEPENDENT if self.has_rows else PIVOT_TOLERANCE
         size = np.maximum(np.abs(moments.minimum[:, y]), np.abs(moments.maximum[:, y]))
-        rounding = (_UNITS * np.finfo(float).eps * np.append(size, size.max())) ** 2 * moments.group_counts
+        rounding = (
+            _UNITS * np.finfo(float).eps * np.append(size, size.max())
+        ) ** 2 * moments.group_counts
         with np.errstate(divide="ignore", invalid="ignore"):
             limits = np.maximum(smallest, rounding / moments.scatter[:, y, y])
         groups = []
-        for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, moments, used, first), first):
+        for g, (unit, _, _) in enumerate(
+            gaussian_fits.unit_groups(self.data, moments, used, first), first
+        ):
             left, rank = relative_residuals(unit, lists, own, len(used), smallest)
             if left[0] < limits[g] and self._distinct_rows(mask, g) >= rank[0] + 1 + spare:
                 groups.append(g)
         return np.array(groups, np.intp)
 
     def _distinct_rows(self, mask: Mask, g: int) -> int:
-        """Of a group, all of them for a single feature: to fits of several a row that is repeated adds no noise."""
+        """Of a group, all of them for a single feature: to fits of several a row that is repeated
+        adds no noise."""
         if self.data is None or mask.sum() < 2:
             return int(self.moments.group_counts[g])
         rows = self.data.rows(g) if g < self.n_environments else slice(None)
         return len(np.unique(np.column_stack([self.data.X[rows], self.data.y[rows]]), axis=0))
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        chosen, moments = self.features.expand(masks), self.moments
+        chosen = self.features.expand(masks)
+        moments = self.moments
         if self.data is not None:
             return gaussian_fits.kurtosis_from_rows(self.data, moments, chosen, self.n_jobs)
         if self.fourths is not None:
@@ -532,34 +646,48 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def squared_errors(self, fit: Fit, e: int) -> float:
         """Sum over the rows of environment e of what a fit misses of the outcome."""
         if self.data is not None:
-            rows, columns = self.data.rows(e), np.isin(self.features.columns, fit.columns)
-            return float(np.sum((self.data.y[rows] - fit.predict(self.data.X[np.ix_(rows, columns)])) ** 2))
-        moments, roots = self.moments, roots_in(self.moments)
-        used, weights = [*map(moments.columns.index, fit.columns), moments.outcome], np.append(-fit.coefficients, 1.0)
+            rows = self.data.rows(e)
+            columns = np.isin(self.features.columns, fit.columns)
+            return float(
+                np.sum((self.data.y[rows] - fit.predict(self.data.X[np.ix_(rows, columns)])) ** 2)
+            )
+        moments = self.moments
+        roots = roots_in(self.moments)
+        used = [*map(moments.columns.index, fit.columns), moments.outcome]
+        weights = np.append(-fit.coefficients, 1.0)
         if roots is None:
             within = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
         else:
             within = np.sum((roots[e][:, used] @ weights) ** 2)
-        return float(within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2)
+        return float(
+            within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2
+        )
 
     @property
     def steps_per_subset(self) -> int:
         # A walk over features of m columns takes about m² times as long.
-        return (self.moments.n_environments + 1) * int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
+        return (self.moments.n_environments + 1) * int(
+            np.ceil(np.mean(self.features.widths.astype(float) ** 2))
+        )
 
     @property
     def steps_per_listed(self) -> int:
         if not self.features.grouped:
             return self.steps_per_subset
-        # Of about as many columns as half of the features have, or half of those that the rows can fit.
+        # Of about as many columns as half of the features have, or half of those that the rows can
+        # fit.
         columns = 0.5 * float(self.features.widths.mean()) * min(self.n_features, self.largest_size)
-        return max(self.steps_per_subset, int((self.moments.n_environments + 1) * columns**3 / _PER_STEP))
+        return max(
+            self.steps_per_subset, int((self.moments.n_environments + 1) * columns**3 / _PER_STEP)
+        )
 
     @property
     def dense_advantage(self) -> int:
         return max(2, round(16 / float(self.features.widths.mean())))
 
-    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> SubsetWalk:
+    def subset_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> SubsetWalk:
         return gaussian_fits.GaussianWalk(self, free, forced, tolerance)
 
     def walk_order(self, free: Integers) -> Integers:
@@ -572,7 +700,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
         if self.features.grouped:
             return super().flip_neighbours(mask)
         chosen = as_masks(mask, self.n_features)
-        scoring, d = self.scoring_by_moments(), len(self.moments.columns)
+        scoring = self.scoring_by_moments()
+        d = len(self.moments.columns)
         included = np.zeros(d, dtype=bool)
         included[self.columns_of(np.flatnonzero(chosen[0]))] = True
         state = active_set(len(scoring.weights), d, max(1, int(included.sum())))
@@ -581,12 +710,14 @@ class GaussianFromMoments(HomoscedasticGaussian):
         self.require(now > -np.inf, chosen)
         change = change[self.moments.feature_columns]
         unknown = np.flatnonzero(np.isnan(change))
-        change[unknown] = self.log_ratio_many(chosen ^ np.eye(self.n_features, dtype=bool)[unknown]) - now
+        change[unknown] = (
+            self.log_ratio_many(chosen ^ np.eye(self.n_features, dtype=bool)[unknown]) - now
+        )
         return change
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
-        """By second moments with a small ridge: within rounding of log Λ where columns do not nearly depend on each
-        other in some group."""
+        """By second moments with a small ridge: within rounding of log Λ where columns do not
+        nearly depend on each other in some group."""
         chosen = as_masks(masks, self.n_features)
         n_jobs = self.n_jobs if len(chosen) > 1 else None
         parts = self._guessed.of(chosen, lambda new: list(ordered_map(self._guess, new, n_jobs)))
@@ -598,7 +729,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
         shares, ranks = np.empty((2, len(counts), self.n_features))
         members = np.flatnonzero(self.features.expand(mask))
         block_flip_shares(self._ridged, self.features.starts, mask, members, shares, ranks)
-        logs, scoring = np.log(np.maximum(shares, _NO_SHARE)), self.scoring_by_moments()
+        logs = np.log(np.maximum(shares, _NO_SHARE))
+        scoring = self.scoring_by_moments()
         null = null_of_ranks(counts, ranks.T)
         log_ratios = scoring.offset + scoring.weights @ logs
         return FlipGuess(log_ratios, -0.5 * counts[-1] * logs[-1], null.expected, null.variance)
@@ -609,10 +741,15 @@ class GaussianFromMoments(HomoscedasticGaussian):
 
     @cached_property
     def _ridged(self) -> Floats:
-        """(G, q + 1, q + 1) correlations of the features' columns and, last, the outcome, with a ridge"""
+        """(G, q + 1, q + 1) correlations of the features' columns and, last, the outcome, with a
+        ridge"""
         at = np.append(self.moments.feature_columns, self.moments.outcome)
         scale = self._by_moments.inverse_scale[:, at]
-        table = self.moments.scatter[np.ix_(np.arange(len(scale)), at, at)] * scale[:, :, None] * scale[:, None]
+        table = (
+            self.moments.scatter[np.ix_(np.arange(len(scale)), at, at)]
+            * scale[:, :, None]
+            * scale[:, None]
+        )
         diagonal = np.arange(len(at) - 1)
         table[:, diagonal, diagonal] += RIDGE
         return np.asarray(table)
@@ -622,7 +759,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return not self.features.grouped or not self.has_rows or self.decides_all
 
     def sampling_ratio_many(self, masks: ArrayLike) -> Floats:
-        """By second moments with a small ridge, in place of the rows, which take many times as long."""
+        """By second moments with a small ridge, in place of the rows, which take many times as
+        long."""
         if self.samples_exactly:
             return self.log_ratio_many(masks)
         values = self._score(as_masks(masks, self.n_features), np.nan, self._ridged_scoring)
@@ -630,7 +768,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
 
     @cached_property
     def _ridged_scoring(self) -> Scoring:
-        scatter, diagonal = self.moments.scatter.copy(), np.arange(len(self.moments.columns))
+        scatter = self.moments.scatter.copy()
+        diagonal = np.arange(len(self.moments.columns))
         outcome = scatter[:, self.moments.outcome, self.moments.outcome].copy()
         scatter[:, diagonal, diagonal] *= 1.0 + RIDGE
         scatter[:, self.moments.outcome, self.moments.outcome] = outcome
@@ -641,10 +780,12 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return (self.moments.n_environments + 1) * (size * width) ** 2 * self.n_features * width
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
-        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
+        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments
+        cannot."""
         if not self.has_rows:
             return None
-        chosen, scoring = self.features.expand(as_masks(masks, self.n_features)), self.scoring_by_moments()
+        chosen = self.features.expand(as_masks(masks, self.n_features))
+        scoring = self.scoring_by_moments()
         used = np.flatnonzero(chosen.any(axis=0))
         starts, members = as_lists(chosen[:, used])
         counts = self.moments.group_counts
@@ -686,43 +827,63 @@ class GaussianFromMoments(HomoscedasticGaussian):
     @cached_property
     def _rows(self) -> GroupRows:
         decided = not self.has_rows or self.decides_all
-        return gaussian_fits.no_rows(self.moments) if decided else gaussian_fits.group_rows(self.data, self.moments)
+        return (
+            gaussian_fits.no_rows(self.moments)
+            if decided
+            else gaussian_fits.group_rows(self.data, self.moments)
+        )
 
     def _fits(self, masks: Mask) -> tuple[Floats, Integers]:
-        """(S, G) what the subsets leave of the outcome in each group, NaN where undecidable, and their ranks there"""
-        shape, scoring = (len(masks), len(self.moments.group_counts)), self.scoring_by_rows()
-        shares, ranks = np.empty(shape), np.empty(shape, np.int64)
-        self._in_parts(masks, lambda rows, *lists: subset_fits(scoring, *lists, shares[rows], ranks[rows]))
+        """(S, G) what the subsets leave of the outcome in each group, NaN where undecidable, and
+        their ranks there"""
+        shape = (len(masks), len(self.moments.group_counts))
+        scoring = self.scoring_by_rows()
+        shares = np.empty(shape)
+        ranks = np.empty(shape, np.int64)
+        self._in_parts(
+            masks, lambda rows, *lists: subset_fits(scoring, *lists, shares[rows], ranks[rows])
+        )
         return shares, ranks
 
 
-_CACHE_BYTES, _ALWAYS_FREE = 2.5e8, 1e6
+_CACHE_BYTES = 2.5e8
+_ALWAYS_FREE = 1e6
 _FEWEST_KEPT = 64
 
 
 def moments_bytes(data: MultiEnvironmentData) -> int:
-    """Memory that the second moments of all pairs of columns take, in every environment and the pool."""
+    """Memory that the second moments of all pairs of columns take, in every environment and the
+    pool."""
     return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
 
 
 class GaussianOnDemand(HomoscedasticGaussian):
-    """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the data when a move
-    asks for them, and the latest are kept, which threads do not share. The `scatter` of `moments` is empty."""
+    """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the
+    data when a move asks for them, and the latest are kept, which threads do not share. The
+    `scatter` of `moments` is empty."""
 
     data: MultiEnvironmentData
 
     def __init__(self, data: MultiEnvironmentData, prediction: float = 0.0) -> None:
-        self.data, self.n_jobs, self.prediction = data, 1, prediction
-        p, n_environments = data.features.n_columns, data.n_environments
+        self.data = data
+        self.n_jobs = 1
+        self.prediction = prediction
+        p = data.features.n_columns
+        n_environments = data.n_environments
         centre, rest, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(4))
         self._centred = np.empty((p + 1, data.n_rows))
         self._bounds = np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
         for e in range(n_environments):
-            part = centred_rows(data.X, data.y, data.rows(e), centre[e], rest[e], minimum[e], maximum[e])
+            part = centred_rows(
+                data.X, data.y, data.rows(e), centre[e], rest[e], minimum[e], maximum[e]
+            )
             self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
-        columns, counts = (*data.features.columns, data.outcome_name), np.asarray(data.counts, dtype=np.int64)
+        columns = (*data.features.columns, data.outcome_name)
+        counts = np.asarray(data.counts, dtype=np.int64)
         spread = *two_sum(centre, rest), minimum, maximum, np.empty((n_environments + 1, 0, 0))
-        self.moments = Moments(columns, p, data.environments, counts, *spread, groups=data.features.groups)
+        self.moments = Moments(
+            columns, p, data.environments, counts, *spread, groups=data.features.groups
+        )
         BoundModel.__init__(self, self.moments)
         self.moments.check_environments()
         self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
@@ -733,7 +894,8 @@ class GaussianOnDemand(HomoscedasticGaussian):
         return np.vstack([local, local.sum(axis=0) + (self._gaps**2).sum(axis=0)])
 
     def _products_with_outcome(self) -> Floats:
-        y, parts = self.moments.outcome, np.split(self._centred, self._bounds[1:-1], axis=1)
+        y = self.moments.outcome
+        parts = np.split(self._centred, self._bounds[1:-1], axis=1)
         local = np.array([part @ part[y] for part in parts])
         return np.vstack([local, local.sum(axis=0) + self._gaps[:, y] @ self._gaps])
 
@@ -741,7 +903,8 @@ class GaussianOnDemand(HomoscedasticGaussian):
         """With a cache of its own."""
         kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
         gram = gram_rows(self._centred, self._bounds, self._gaps, kept)
-        starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
+        starts = np.append(self._bounds[:-1], 0)
+        stops = np.append(self._bounds[1:], self._bounds[-1])
         rows = GroupRows(self._centred, starts, stops, self.moments.group_counts, self._gaps)
         return self.rewarding(self.scoring_of(gram, rows))
 
@@ -750,7 +913,9 @@ class GaussianOnDemand(HomoscedasticGaussian):
 
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         held = held_features(masks)
-        return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[:, held]
+        return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[
+            :, held
+        ]
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
         part, chosen = self.with_moments(mask[None])
@@ -779,17 +944,20 @@ class GaussianOnDemand(HomoscedasticGaussian):
 class LinearGaussian:
     """Outcome ~ Normal(intercept + coefficients · columns of z, variance), by maximum likelihood.
 
-    invariance : what must be the same in every environment; "distribution": the intercept, the coefficients and the
-        variance; "mean": the intercept and the coefficients, while each environment has a variance of its own, which
-        also makes heavy tails harmless
-    second_moments : "all" pairs of columns at once, "on demand", which takes the memory of the data twice and is
-        slower, or "auto": all where these fit into the memory that is free; "mean" needs all
-    prediction : reward λ for subsets that predict well: the posterior is p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2), σ̂² the
-        variance that the pooled fit leaves, or for "mean" the geometric mean over rows of that in their environment.
-        0 is the paper's; 0.1 leads samplers through thousands of features. Log ratios, p-values and verdicts that are
-        reported remain those of Λ
-    deviations : "free": each environment has a fit of its own, which takes more rows than a subset has columns;
-        "random": coefficients of environments of any size are drawn from one distribution
+    invariance : what must be the same in every environment; "distribution": the intercept, the
+        coefficients and the variance; "mean": the intercept and the coefficients, while each
+        environment has a variance of its own, which also makes heavy tails harmless
+    second_moments : "all" pairs of columns at once, "on demand", which takes the memory of the data
+        twice and is slower, or "auto": all where these fit into the memory that is free; "mean"
+        needs all
+    prediction : reward λ for subsets that predict well: the posterior is
+        p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2), σ̂² the variance that the pooled fit leaves, or for "mean"
+        the geometric mean over rows of that in their environment. 0 is the paper's; 0.1 leads
+        samplers through thousands of features. Log ratios, p-values and verdicts that are reported
+        remain those of Λ
+    deviations : "free": each environment has a fit of its own, which takes more rows than a subset
+        has columns; "random": coefficients of environments of any size are drawn from one
+        distribution
     """
 
     invariance: Literal["distribution", "mean"] = "distribution"
@@ -804,10 +972,14 @@ class LinearGaussian:
         check_choice(self, "invariance", ("distribution", "mean"))
         check_choice(self, "deviations", ("free", "random"))
         if self.deviations == "random" and (self.invariance == "mean" or self.prediction):
-            raise SettingError("invariance='mean' and prediction= are for free deviations", use(deviations="free"))
+            raise SettingError(
+                "invariance='mean' and prediction= are for free deviations", use(deviations="free")
+            )
         check_choice(self, "second_moments", ("auto", "all", "on demand"))
         if self.invariance == "mean" and self.second_moments == "on demand":
-            raise SettingError("invariance='mean' needs all second moments", use(second_moments="all"))
+            raise SettingError(
+                "invariance='mean' needs all second moments", use(second_moments="all")
+            )
         check_number(self, "prediction", "reward")
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> GaussianModel:
@@ -836,11 +1008,16 @@ class LinearGaussian:
         if rows is None or self.second_moments == "all" or (auto and fitting):
             return GaussianFromMoments(data, n_jobs, self.prediction)
         if auto:
-            what = f"second moments of {rows.n_features:,} features take {needed / 1e9:.1f} GB, more than is free"
+            what = (
+                f"second moments of {rows.n_features:,} features take {needed / 1e9:.1f} GB, "
+                "more than is free"
+            )
             warn(f"{what}, and are computed on demand, which is slower")
         return GaussianOnDemand(rows, self.prediction)
 
 
-def linear_gaussian_mean(second_moments: Literal["auto", "all"] = "auto", prediction: float = 0.0) -> LinearGaussian:
+def linear_gaussian_mean(
+    second_moments: Literal["auto", "all"] = "auto", prediction: float = 0.0
+) -> LinearGaussian:
     """What the name "linear_gaussian_mean" stands for."""
     return LinearGaussian("mean", second_moments, prediction)

@@ -1,5 +1,5 @@
-"""Least squares fits behind the Gaussian models, from the rows, factors of them (`roots`, of a second pass over the
-rows) or second moments alone, and walks over all subsets."""
+"""Least squares fits behind the Gaussian models, from the rows, factors of them (`roots`, of a
+second pass over the rows) or second moments alone, and walks over all subsets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _ROUNDING = 1e-12
 
 
 def group_weights(counts: Floats) -> Floats:
-    """(G,) log Λ = offset + Σ weights · log(residual share); with one environment everything cancels."""
+    """(G,) log Λ = offset + Σ weights · log(residual share); with one environment everything
+    cancels."""
     if len(counts) == 2:
         return np.zeros(2)
     return 0.5 * counts * np.append(np.ones(len(counts) - 1), -1.0)
@@ -69,18 +70,22 @@ def row_groups(data: MultiEnvironmentData) -> list[NDArray[np.intp]]:
 def unit_groups(
     data: MultiEnvironmentData | None, moments: Moments, used: Integers, first: int = 0
 ) -> Iterator[tuple[Floats, Floats, Floats]]:
-    """In every environment, from the `first` on, and the pool: columns `used` (k,) of the features and, last, the
-    outcome, centred and scaled to unit length (k + 1, n), their lengths and their means (k + 1,)."""
+    """In every environment, from the `first` on, and the pool: columns `used` (k,) of the features
+    and, last, the outcome, centred and scaled to unit length (k + 1, n), their lengths and their
+    means (k + 1,)."""
     if data is not None:
         columns = np.column_stack([data.X[:, used], data.y])
         for g in range(first, data.n_environments + 1):
             yield unit_rows(columns[data.rows(g)] if g < data.n_environments else columns)
         return
-    roots, chosen = roots_in(moments), np.append(moments.feature_columns[used], moments.outcome)
+    roots = roots_in(moments)
+    chosen = np.append(moments.feature_columns[used], moments.outcome)
     means = np.vstack([moments.means, moments.pooled_mean])[:, chosen]
     for g in range(first, len(means)):
         if roots is None:
-            root = _root_of_products(moments.scatter[g][np.ix_(chosen, chosen)], moments.present[g, chosen])
+            root = _root_of_products(
+                moments.scatter[g][np.ix_(chosen, chosen)], moments.present[g, chosen]
+            )
         else:
             root = root_of(moments, roots, [g] if g < moments.n_environments else range(g), chosen)
         yield *unit_columns(root), means[g]
@@ -99,12 +104,16 @@ def _root_of_products(products: Floats, present: Mask) -> Floats:
     return np.asarray(root * norms)
 
 
-# ---------------------------------------------------------------- coefficients and their standard errors
+# ---------------------------------------------------------------- coefficients and their standard
+# errors
 
 
-def linear_fit(data: MultiEnvironmentData | None, moments: Moments, mask: Mask, local: bool = True) -> Fit:
+def linear_fit(
+    data: MultiEnvironmentData | None, moments: Moments, mask: Mask, local: bool = True
+) -> Fit:
     """The subset (p,) by least squares."""
-    chosen, n_local = moments.features.expand(mask), moments.n_environments if local else 0
+    chosen = moments.features.expand(mask)
+    n_local = moments.n_environments if local else 0
     groups = unit_groups(data, moments, np.flatnonzero(chosen), moments.n_environments - n_local)
     fits = [least_squares_of_units(*group) for group in groups]
     slopes = np.array([fit.coefficients for fit in fits])
@@ -117,9 +126,13 @@ def linear_fit(data: MultiEnvironmentData | None, moments: Moments, mask: Mask, 
 def linear_errors(
     data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, common_noise: bool = False
 ) -> StandardErrors:
-    """Of the columns (q,) of the features; common_noise : of one variance in all environments, from their own fits."""
-    k, n_groups = int(chosen.sum()), moments.n_environments + 1
-    unscaled, squares, freedom = np.empty((n_groups, k)), np.empty(n_groups), np.empty(n_groups)
+    """Of the columns (q,) of the features; common_noise : of one variance in all environments, from
+    their own fits."""
+    k = int(chosen.sum())
+    n_groups = moments.n_environments + 1
+    unscaled = np.empty((n_groups, k))
+    squares = np.empty(n_groups)
+    freedom = np.empty(n_groups)
     for g, (unit, norms, _) in enumerate(unit_groups(data, moments, np.flatnonzero(chosen))):
         unscaled[g], rest = _unscaled_errors(unit, norms, k)
         squares[g] = (rest * norms[k]) ** 2
@@ -130,11 +143,17 @@ def linear_errors(
     return StandardErrors(unscaled * np.sqrt(variances)[:, None], freedom)
 
 
-def weighted_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, deviations: Floats) -> Floats:
-    """(k,) of chosen columns (q,) in a fit to all rows, deviations (E,) of the noise; NaN for dependent columns."""
-    used, parts = np.flatnonzero(chosen), []
+def weighted_errors(
+    data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, deviations: Floats
+) -> Floats:
+    """(k,) of chosen columns (q,) in a fit to all rows, deviations (E,) of the noise; NaN for
+    dependent columns."""
+    used = np.flatnonzero(chosen)
+    parts = []
     means = np.insert(moments.gaps[:, moments.feature_columns[used]], 0, 1.0, axis=1)
-    for e, (unit, norms, _) in zip(range(moments.n_environments), unit_groups(data, moments, used), strict=False):
+    for e, (unit, norms, _) in zip(
+        range(moments.n_environments), unit_groups(data, moments, used), strict=False
+    ):
         own = np.pad((unit * norms[:, None])[:-1].T, ((0, 0), (1, 0)))
         parts.append(np.vstack([np.sqrt(moments.counts[e]) * means[e], own]) / deviations[e])
     errors, _ = _unscaled_errors(*unit_columns(np.vstack(parts)), len(used) + 1)
@@ -144,11 +163,14 @@ def weighted_errors(data: MultiEnvironmentData | None, moments: Moments, chosen:
 
 
 def _unscaled_errors(unit: Floats, norms: Floats, k: int) -> tuple[Floats, float]:
-    """(k,) standard errors for noise of variance 1, NaN for dependent columns; length left of the last column"""
+    """(k,) standard errors for noise of variance 1, NaN for dependent columns; length left of the
+    last column"""
     triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
     errors = np.full(k, np.nan)
-    errors[kept] = np.sqrt((np.linalg.inv(triangle[np.ix_(kept, kept)]) ** 2).sum(axis=1)) / norms[kept]
+    errors[kept] = (
+        np.sqrt((np.linalg.inv(triangle[np.ix_(kept, kept)]) ** 2).sum(axis=1)) / norms[kept]
+    )
     return errors, float(triangle[-1, -1])
 
 
@@ -165,20 +187,24 @@ def no_rows(moments: Moments) -> GroupRows:
 
 
 def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows:
-    """Unit columns in every environment and the pool or, where rows are many, their triangular factor."""
-    order, parts = np.argsort(np.append(moments.feature_columns, moments.outcome)), []
+    """Unit columns in every environment and the pool or, where rows are many, their triangular
+    factor."""
+    order = np.argsort(np.append(moments.feature_columns, moments.outcome))
+    parts = []
     for unit, _, _ in unit_groups(data, moments, np.arange(len(moments.feature_columns))):
         many = unit.shape[1] > _WORTHWHILE * len(unit)
         parts.append((np.asarray(np.linalg.qr(unit.T, mode="r")).T if many else unit)[order])
-    d, ends = len(order), np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
-    # Kernels are compiled for each order of the entries in memory: of factors alone `concatenate` would make the other.
+    d = len(order)
+    ends = np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
+    # Kernels are compiled for each order of the entries in memory: of factors alone `concatenate`
+    # would make the other.
     values = np.concatenate(parts, axis=1, out=np.empty((d, ends[-1])))
     return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, np.empty((0, d)))
 
 
 def smallest_pivot(moments: Moments, inverse_scale: Floats) -> float:
-    """No pivot of any subset is below it: the smallest eigenvalue of all scaled columns of a group; 0 where columns are
-    as many as rows"""
+    """No pivot of any subset is below it: the smallest eigenvalue of all scaled columns of a group;
+    0 where columns are as many as rows"""
     if ((inverse_scale > 0.0).sum(axis=1) >= moments.group_counts).any():
         return 0.0
     grams = moments.scatter * inverse_scale[:, :, None] * inverse_scale[:, None, :]
@@ -191,16 +217,22 @@ def smallest_pivot(moments: Moments, inverse_scale: Floats) -> float:
 
 
 def _products_within(moments: Moments, used: Integers) -> Floats:
-    """(k + 1, k + 1) sum over environments of the centred products of columns `used` (k,) and, last, the outcome"""
+    """(k + 1, k + 1) sum over environments of the centred products of columns `used` (k,) and,
+    last, the outcome"""
     columns = np.append(moments.feature_columns[used], moments.outcome)
     return np.asarray(moments.scatter[:-1, columns[:, None], columns].sum(axis=0))
 
 
-def kurtosis_from_rows(data: MultiEnvironmentData, moments: Moments, masks: Mask, n_jobs: int | None = None) -> Floats:
-    """(S,) excess kurtosis of the residuals with common slopes and own intercepts of subsets of columns (S, q)."""
-    used, start = np.flatnonzero(masks.any(axis=0)), 0
+def kurtosis_from_rows(
+    data: MultiEnvironmentData, moments: Moments, masks: Mask, n_jobs: int | None = None
+) -> Floats:
+    """(S,) excess kurtosis of the residuals with common slopes and own intercepts of subsets of
+    columns (S, q)."""
+    used = np.flatnonzero(masks.any(axis=0))
+    start = 0
     within = _products_within(moments, used)
-    unit, columns = np.sqrt(within[-1, -1] / data.n_rows), np.empty((len(used) + 1, data.n_rows))
+    unit = np.sqrt(within[-1, -1] / data.n_rows)
+    columns = np.empty((len(used) + 1, data.n_rows))
     for e in range(data.n_environments):
         rows = data.rows(e)
         part = columns[:, start : start + len(rows)]
@@ -218,15 +250,18 @@ def kurtosis_from_rows(data: MultiEnvironmentData, moments: Moments, masks: Mask
 
 
 def kurtosis_from_fourths(moments: Moments, fourths: FourthMoments, masks: Mask) -> Floats:
-    """The same from sums of fourth powers; 0 for subsets with columns of which these are not known."""
-    excess, names = np.zeros(len(masks)), np.array(moments.columns, dtype=object)[moments.feature_columns]
+    """The same from sums of fourth powers; 0 for subsets with columns of which these are not
+    known."""
+    excess = np.zeros(len(masks))
+    names = np.array(moments.columns, dtype=object)[moments.feature_columns]
     known = np.isin(names, fourths.columns)
     told = np.flatnonzero(~masks[:, ~known].any(axis=1))
     used = np.flatnonzero(known & masks.any(axis=0))
     places = fourths.places((*names[used], moments.outcome_name))
     if places is None or not len(told):
         return excess
-    # The coordinates of all environments together leave the same residuals as the rows less their means.
+    # The coordinates of all environments together leave the same residuals as the rows less their
+    # means.
     columns = fourths.coordinates[:, :, places].reshape(-1, len(places)).T
     slopes = _common_slopes(_products_within(moments, used), columns, masks[np.ix_(told, used)])
     weights = np.zeros((len(told), len(fourths.columns)))
@@ -241,7 +276,8 @@ def _excess(n_rows: int, squares: Floats, fourths: Floats) -> Floats:
 
 
 def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
-    """(S, k) slopes of the last of columns (k + 1, n) on those of subsets (S, k), from products where these can tell"""
+    """(S, k) slopes of the last of columns (k + 1, n) on those of subsets (S, k), from products
+    where these can tell"""
     scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
     starts, members = as_lists(masks & (scale[:-1] > 0.0))
     slopes = subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
@@ -250,12 +286,17 @@ def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
     for s in unknown:
         own = members[starts[s] : starts[s + 1]]
         root = columns[np.append(own, len(columns) - 1)].T
-        slopes[s, own] = least_squares_of_units(*unit_columns(root), np.zeros(root.shape[1])).coefficients
+        slopes[s, own] = least_squares_of_units(
+            *unit_columns(root), np.zeros(root.shape[1])
+        ).coefficients
     return slopes
 
 
-def equally_many(masks: Mask, wanted: Mask, at_once: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Of the wanted (S,) among subsets (S, q): rows (n,) of such with equally many members (n, k), and these"""
+def equally_many(
+    masks: Mask, wanted: Mask, at_once: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Of the wanted (S,) among subsets (S, q): rows (n,) of such with equally many members (n, k),
+    and these"""
     sizes = np.where(wanted, masks.sum(axis=1), -1)
     for size in np.unique(sizes[wanted]):
         alike = np.flatnonzero(sizes == size)
@@ -269,36 +310,49 @@ _AT_ONCE = 512
 
 
 def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Floats) -> Floats:
-    """(S,) expected squared error in a new environment, s²_pool + (1 + 1/E) · tr(T₊ M̄), of subsets of columns (S, q):
-    T is the covariance between environments of the coefficients of (1, x − x̄) beyond their own errors, M̄ the pooled
-    second moment of these.
+    """(S,) expected squared error in a new environment, s²_pool + (1 + 1/E) · tr(T₊ M̄), of subsets
+    of columns (S, q): T is the covariance between environments of the coefficients of (1, x − x̄)
+    beyond their own errors, M̄ the pooled second moment of these.
 
-    rss, freedom (S, G): of the fits. A column that varies in one environment at most has no slopes to compare: its
-    coefficient is that of the environments' heights on its means, and T is what this regression leaves. Environments in
-    which another column is constant are left out; inf where fewer than two remain, or fewer than three more than there
-    are such means, or where columns nearly depend on each other there.
+    rss, freedom (S, G): of the fits. A column that varies in one environment at most has no slopes
+    to compare: its coefficient is that of the environments' heights on its means, and T is what
+    this regression leaves. Environments in which another column is constant are left out; inf where
+    fewer than two remain, or fewer than three more than there are such means, or where columns
+    nearly depend on each other there.
     """
     varying = moments.present[:-1, moments.feature_columns]
     sloped = varying.sum(axis=0) >= 2
     absent = (sloped & ~varying).T.astype(np.int64)
     telling = (masks.astype(np.int64) @ absent == 0) & (freedom[:, :-1] > 0.0)
     possible = (telling.sum(axis=1) >= 2) & (freedom[:, -1] > 0.0) & ~np.isnan(rss).any(axis=1)
-    risks, kinds = np.full(len(masks), np.inf), np.hstack([telling, masks & ~sloped])
+    risks = np.full(len(masks), np.inf)
+    kinds = np.hstack([telling, masks & ~sloped])
     for kind in np.unique(kinds[possible], axis=0):
-        pattern, steady = kind[: telling.shape[1]], moments.feature_columns[kind[telling.shape[1] :]]
-        for rows, members in equally_many(masks & sloped, possible & (kinds == kind).all(axis=1), _AT_ONCE):
-            noise, columns = rss[rows] / freedom[rows], moments.feature_columns[members]
+        pattern = kind[: telling.shape[1]]
+        steady = moments.feature_columns[kind[telling.shape[1] :]]
+        for rows, members in equally_many(
+            masks & sloped, possible & (kinds == kind).all(axis=1), _AT_ONCE
+        ):
+            noise = rss[rows] / freedom[rows]
+            columns = moments.feature_columns[members]
             risks[rows] = noise[:, -1] + _between(moments, columns, steady, pattern, noise[:, :-1])
     return risks
 
 
 def _between(
-    moments: Moments, columns: NDArray[np.intp], steady: NDArray[np.intp], telling: Mask, noise: Floats
+    moments: Moments,
+    columns: NDArray[np.intp],
+    steady: NDArray[np.intp],
+    telling: Mask,
+    noise: Floats,
 ) -> Floats:
-    """(S,) (1 + 1/E) · tr(T₊ M̄) of columns (S, k) and `steady` ones (m,), which have means alone, from the environments
-    that are telling; noise (S, E): variances"""
-    counts, n, k = moments.counts[telling].astype(float), int(telling.sum()), columns.shape[1]
-    # Columns are measured in units of their pooled spread, so that products neither overflow nor lose a column.
+    """(S,) (1 + 1/E) · tr(T₊ M̄) of columns (S, k) and `steady` ones (m,), which have means alone,
+    from the environments that are telling; noise (S, E): variances"""
+    counts = moments.counts[telling].astype(float)
+    n = int(telling.sum())
+    k = columns.shape[1]
+    # Columns are measured in units of their pooled spread, so that products neither overflow nor
+    # lose a column.
     unit = np.sqrt(np.diagonal(moments.scatter[-1]) / moments.n_rows)[columns]
     gaps = moments.gaps[telling]
     shifts = gaps[:, columns].swapaxes(0, 1) / unit[:, None]
@@ -318,17 +372,20 @@ def _between(
     apart = coefficients - coefficients.mean(axis=1, keepdims=True)
     means = gaps[:, steady] - gaps[:, steady].mean(axis=0)
     basis = means @ whitening_of(means.T @ means)
-    rank, wider = basis.shape[1], 1.0 + 1.0 / n
+    rank = basis.shape[1]
+    wider = 1.0 + 1.0 / n
     if rank:
         if n < rank + 3:
             return np.full(len(columns), np.inf)
         apart[:, :, 0] -= apart[:, :, 0] @ basis @ basis.T
         apart[:, :, 0] *= np.sqrt((n - 1) / (n - 1 - rank))
-        # What estimating the coefficients of normal means adds to the error at new ones (Hocking's S_p).
+        # What estimating the coefficients of normal means adds to the error at new ones (Hocking's
+        # S_p).
         wider *= (n - 2) / (n - 2 - rank)
     scattered = np.einsum("sei,sej->sij", apart, apart) / (n - 1)
     # Of the inverse of the products of (1, x − x̄), by blocks
-    apiece, sent = noise[:, telling] / n, np.einsum("seij,sej->sei", inverse, shifts)
+    apiece = noise[:, telling] / n
+    sent = np.einsum("seij,sej->sei", inverse, shifts)
     errors = np.empty((len(columns), k + 1, k + 1))
     errors[:, 0, 0] = (apiece * (1.0 / counts + np.einsum("sei,sei->se", shifts, sent))).sum(axis=1)
     errors[:, 0, 1:] = errors[:, 1:, 0] = -np.einsum("se,sei->si", apiece, sent)
@@ -344,20 +401,25 @@ def _between(
 
 
 def separate_gains(moments: Moments, mask: Mask) -> Floats:
-    """(p,) deviance that each feature of one subset (p,) explains beyond the others, with a baseline in each
-    environment; NaN outside the subset, 0 where columns nearly depend on each other.
+    """(p,) deviance that each feature of one subset (p,) explains beyond the others, with a
+    baseline in each environment; NaN outside the subset, 0 where columns nearly depend on each
+    other.
 
-    Freedom · log(RSS without the feature / RSS), which is calibrated where environments are few, too. A column that
-    varies in one environment at most explains differences between baselines, one observation an environment.
+    Freedom · log(RSS without the feature / RSS), which is calibrated where environments are few,
+    too. A column that varies in one environment at most explains differences between baselines, one
+    observation an environment.
     """
     chosen = moments.features.expand(mask)
     owners = np.repeat(np.arange(len(mask)), moments.features.widths)
     sloped = moments.present[:-1, moments.feature_columns].sum(axis=0) >= 2
     inside, between = (moments.feature_columns[chosen & part] for part in (sloped, ~sloped))
-    outcome, E = moments.outcome, moments.n_environments
+    outcome = moments.outcome
+    E = moments.n_environments
     used = np.append(inside, outcome)
     products = moments.scatter[:-1][:, used[:, None], used].sum(axis=0)
-    gains, slopes = _explained_alone(products, moments.n_rows - E, owners[chosen & sloped], len(mask))
+    gains, slopes = _explained_alone(
+        products, moments.n_rows - E, owners[chosen & sloped], len(mask)
+    )
     baselines = moments.gaps[:, outcome] - moments.gaps[:, inside] @ slopes
     means = np.column_stack([moments.gaps[:, between], baselines])
     means = means - means.mean(axis=0)
@@ -365,10 +427,14 @@ def separate_gains(moments: Moments, mask: Mask) -> Floats:
     return np.where(mask, gains, np.nan)
 
 
-def _explained_alone(products: Floats, freedom: int, owners: Integers, n_features: int) -> tuple[Floats, Floats]:
-    """(n_features,) deviance that each owner's columns explain beyond the others, and the slopes (k,), from products
-    (k + 1, k + 1) of columns with owners (k,) and, last, the outcome; freedom: without columns"""
-    gains, members = np.zeros(n_features), np.unique(owners)
+def _explained_alone(
+    products: Floats, freedom: int, owners: Integers, n_features: int
+) -> tuple[Floats, Floats]:
+    """(n_features,) deviance that each owner's columns explain beyond the others, and the slopes
+    (k,), from products (k + 1, k + 1) of columns with owners (k,) and, last, the outcome; freedom:
+    without columns"""
+    gains = np.zeros(n_features)
+    members = np.unique(owners)
     # Columns of one feature may depend on each other, such as levels that do not occur together.
     parts = [np.flatnonzero(owners == j) for j in members]
     whitening = [whitening_of(products[np.ix_(part, part)]) for part in parts]
@@ -397,16 +463,21 @@ _MOST_SUBSETS = 1 << 16
 
 
 class GaussianWalk(SubsetWalk):
-    """From second moments, and from the rows where those cannot decide. starts (f+1,): free feature j has the columns
-    starts[j]:starts[j+1] of the columns of all free features."""
+    """From second moments, and from the rows where those cannot decide. starts (f+1,): free feature
+    j has the columns starts[j]:starts[j+1] of the columns of all free features."""
 
     model: GaussianFromMoments
 
     def __init__(
-        self, model: GaussianFromMoments, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+        self,
+        model: GaussianFromMoments,
+        free: Integers,
+        forced: Integers,
+        tolerance: Tolerance | None = None,
     ) -> None:
         super().__init__(model, free, forced, tolerance)
-        self.scoring, widths = model.scoring_by_moments(), model.features.widths[free]
+        self.scoring = model.scoring_by_moments()
+        widths = model.features.widths[free]
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
         self.starts, self.n_low = feature_starts(widths), low_features(widths)
         self._rows = model.scoring_by_rows().rows
@@ -423,10 +494,14 @@ class GaussianWalk(SubsetWalk):
         walk(block, block + 1, asked, np.array([np.inf]), np.empty(0), space, sums)
         return Walked(space.log_ratio, NO_GAIN if least is None else space.gain)
 
-    def compiled(self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask) -> Callable[..., int]:
-        """`walk_blocks` of these subsets; log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low) and constant make
-        log p(z); counted (f + 1,): the sizes inside the prior's support"""
-        limits, free, low = self._limits, self.free, self.n_low
+    def compiled(
+        self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask
+    ) -> Callable[..., int]:
+        """`walk_blocks` of these subsets; log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low)
+        and constant make log p(z); counted (f + 1,): the sizes inside the prior's support"""
+        limits = self._limits
+        free = self.free
+        low = self.n_low
         ranks, missing = (np.append(each[free], each[self.forced].sum()) for each in limits.ranks)
         layout = Layout(
             self._forced,
@@ -441,21 +516,34 @@ class GaussianWalk(SubsetWalk):
             missing,
         )
         scoring = self.scoring._replace(rows=self._rows)
-        return partial(walk_blocks, scoring, limits.screen, layout, LogPrior(log_odds, low_log_prior, constant))
+        return partial(
+            walk_blocks, scoring, limits.screen, layout, LogPrior(log_odds, low_log_prior, constant)
+        )
 
     def listed(
-        self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
+        self,
+        prefix: Integers,
+        max_size: int,
+        sizes: Mask,
+        members: NDArray32,
+        least: Floats | None = None,
     ) -> Walked:
-        log_ratio, first = np.empty(len(members)), int(prefix[-1]) + 1 if len(prefix) else 0
+        log_ratio = np.empty(len(members))
+        first = int(prefix[-1]) + 1 if len(prefix) else 0
         later = self.starts[first:] - self.starts[first]
         block = self._with_forced(prefix), later, self._free[self.starts[first] :]
         score_extensions(self.scoring, *block, prefix, first, max_size, members, log_ratio)
         unknown = np.flatnonzero(np.isnan(log_ratio))
         unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
         if len(unknown) and self.model.has_rows:
-            draws = np.repeat(listed_subsets(members[unknown], self.n_features), np.diff(self.starts), axis=1)
-            starts, chosen = as_lists(np.pad(draws, ((0, 0), (len(self._forced), 0)), constant_values=True))
-            decided, columns = np.empty(len(unknown)), np.concatenate([self._forced, self._free])[chosen]
+            draws = np.repeat(
+                listed_subsets(members[unknown], self.n_features), np.diff(self.starts), axis=1
+            )
+            starts, chosen = as_lists(
+                np.pad(draws, ((0, 0), (len(self._forced), 0)), constant_values=True)
+            )
+            decided = np.empty(len(unknown))
+            columns = np.concatenate([self._forced, self._free])[chosen]
             score_subsets(self.model.scoring_by_rows(), np.nan, starts, columns, decided)
             log_ratio[unknown] = decided
         if least is None:
@@ -468,7 +556,8 @@ class GaussianWalk(SubsetWalk):
         return Walked(log_ratio, gain)
 
     def _one_by_one(self, draws: Mask, least: Floats) -> Floats:
-        """(S,) gains of draws (S, f) over the free features, from the rows where second moments do not tell"""
+        """(S,) gains of draws (S, f) over the free features, from the rows where second moments do
+        not tell"""
         masks = self.of_all_features(draws)
         residuals = self.model.residuals(masks)
         with np.errstate(invalid="ignore"):
@@ -486,12 +575,15 @@ class GaussianWalk(SubsetWalk):
 _STEPS = 3
 
 
-def mean_limits(moments: Moments, tolerance: Tolerance, most: float, extra_intercepts: int = 0) -> Floats:
-    """(r, m, j) largest F statistic of a compatible subset, by pooled rank r, missing ranks m = Σ_e (r − rank_e) and
-    tolerated noncentrality, the j-th of those with equal steps of their roots from 0 to `most`; inf where no subset has
-    such ranks, as in the last m. The F statistic is taken with as many degrees of freedom as without extra intercepts,
-    of which kernels know nothing."""
-    environments, widths = moments.n_environments, moments.varying_widths
+def mean_limits(
+    moments: Moments, tolerance: Tolerance, most: float, extra_intercepts: int = 0
+) -> Floats:
+    """(r, m, j) largest F statistic of a compatible subset, by pooled rank r, missing ranks m = Σ_e
+    (r − rank_e) and tolerated noncentrality, the j-th of those with equal steps of their roots from
+    0 to `most`; inf where no subset has such ranks, as in the last m. The F statistic is taken with
+    as many degrees of freedom as without extra intercepts, of which kernels know nothing."""
+    environments = moments.n_environments
+    widths = moments.varying_widths
     fewer = (widths[-1] - widths[:-1]).sum(axis=0)
     reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)
     reached[0, 0] = True
@@ -503,13 +595,17 @@ def mean_limits(moments: Moments, tolerance: Tolerance, most: float, extra_inter
     between = moments.n_rows - 1.0 - pooled - left - extra_intercepts
     tested = (between > 0.0) & (left > 0.0)
     allowed = most * (np.arange(_STEPS + 1 if most > 0.0 else 1) / _STEPS) ** 2
-    between, left, smallest = between[tested, None], left[tested, None], smallest_p_value(tolerance)
+    between = between[tested, None]
+    left = left[tested, None]
+    smallest = smallest_p_value(tolerance)
     # Patnaik's central law has a slightly longer tail; where it has not, it gives no limit.
     degrees = (between + allowed) ** 2 / (between + 2.0 * allowed)
     found = (1.0 + allowed / between) * fdtri(degrees, left, 1.0 - smallest)
     found[~(1.0 - ncfdtr(between, left, allowed, found) <= 1.001 * smallest)] = np.inf
     limits = np.full((*reached.shape, len(allowed)), np.inf)
-    limits[pooled[tested], missing[tested]] = MARGIN * found * between / (between + extra_intercepts)
+    limits[pooled[tested], missing[tested]] = (
+        MARGIN * found * between / (between + extra_intercepts)
+    )
     return limits
 
 
@@ -517,23 +613,32 @@ def most_tolerated(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     """The largest noncentrality that is tolerated of any subset: that of all features."""
     everything = np.ones((1, model.n_features), dtype=bool)
     signal = model.residuals(everything).signal
-    return float(tolerance.noncentrality(np.nan_to_num(signal, nan=np.inf), model.n_rows)[0]) if tolerance.rho else 0.0
+    return (
+        float(tolerance.noncentrality(np.nan_to_num(signal, nan=np.inf), model.n_rows)[0])
+        if tolerance.rho
+        else 0.0
+    )
 
 
 class Limits(NamedTuple):
-    """Of the F statistics of compatible subsets. ranks (2, p): columns that a feature adds to the pooled fit, and how
-    many fewer than E times that to those of the environments"""
+    """Of the F statistics of compatible subsets. ranks (2, p): columns that a feature adds to the
+    pooled fit, and how many fewer than E times that to those of the environments"""
 
     screen: Screen
     ranks: Integers
 
     @classmethod
     def of(cls, model: GaussianFromMoments, tolerance: Tolerance) -> Limits:
-        moments, widths, most = model.moments, model.moments.varying_widths, most_tolerated(model, tolerance)
+        moments = model.moments
+        widths = model.moments.varying_widths
+        most = most_tolerated(model, tolerance)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
         limits = mean_limits(moments, tolerance, most, model.extra_intercepts)
         screen = Screen(squares, moments.group_counts, limits, tolerance.rho**2, most)
-        return cls(screen, np.array([widths[-1], moments.n_environments * widths[-1] - widths[:-1].sum(axis=0)]))
+        return cls(
+            screen,
+            np.array([widths[-1], moments.n_environments * widths[-1] - widths[:-1].sum(axis=0)]),
+        )
 
     @classmethod
     def none(cls, model: GaussianFromMoments) -> Limits:
@@ -544,11 +649,17 @@ class Limits(NamedTuple):
 
     def allow(self, residuals: Residuals) -> Mask:
         """(S,) whether the statistics are within the limits"""
-        ranks, limits, most = residuals.ranks, self.screen.limits, self.screen.most
+        ranks = residuals.ranks
+        limits = self.screen.limits
+        most = self.screen.most
         statistics, between, _ = residuals.f_test()
         statistics *= between / np.maximum(between + residuals.extra_intercepts, 1.0)
         missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
         tolerated = np.clip(np.nan_to_num(self.screen.per_signal * residuals.signal), 0.0, most)
-        step = np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp) if most else 0
+        step = (
+            np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp)
+            if most
+            else 0
+        )
         equal = statistics <= limits[ranks[:, -1], missing, step]
         return np.asarray(equal & ~np.isnan(residuals.rss).any(axis=1))

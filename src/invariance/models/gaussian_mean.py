@@ -50,15 +50,21 @@ from .invariance_test import (
 )
 
 
-def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) -> tuple[Floats, Floats]:
-    """Mean and variance (S,) of −2 log Λ of invariant subsets with normal noise, from counts (E,) of rows, ranks (S, E)
-    of the environments' own fits, and leverages (S, E): how much of the pooled fit comes from each environment.
+def mean_deviance_moments(
+    counts: Floats, ranks: Integers, leverages: Floats
+) -> tuple[Floats, Floats]:
+    """Mean and variance (S,) of −2 log Λ of invariant subsets with normal noise, from counts (E,)
+    of rows, ranks (S, E) of the environments' own fits, and leverages (S, E): how much of the
+    pooled fit comes from each environment.
 
-    An environment's own fit is ahead of the pooled one in r + 1 − h directions, r its rank and h its leverage. Its
-    share of −2 log Λ is n·log(1 + q/RSS), q a chi-square of so many degrees, less what estimated weights gain the pool.
+    An environment's own fit is ahead of the pooled one in r + 1 − h directions, r its rank and h
+    its leverage. Its share of −2 log Λ is n·log(1 + q/RSS), q a chi-square of so many degrees, less
+    what estimated weights gain the pool.
     """
-    freedom, ahead = counts - 1.0 - ranks, np.maximum(ranks + 1.0 - leverages, 0.0)
-    own, joint = freedom / 2.0, (freedom + ahead) / 2.0
+    freedom = counts - 1.0 - ranks
+    ahead = np.maximum(ranks + 1.0 - leverages, 0.0)
+    own = freedom / 2.0
+    joint = (freedom + ahead) / 2.0
     known = (freedom > 0.0).all(axis=1)
     mean, variance = np.zeros((2, len(ranks)))
     whole = np.maximum(leverages.sum(axis=1, keepdims=True), np.finfo(float).tiny)
@@ -73,8 +79,9 @@ _MARGIN = 10.0
 
 
 class _Scores(NamedTuple):
-    """ratios (S,): log Λ, NaN outside the support; gains (S,): of the environments' own fits over their means; squares
-    (S, E): residual sums of squares of the common fit, in common units, and leverages (S, E) in it, or no rows"""
+    """ratios (S,): log Λ, NaN outside the support; gains (S,): of the environments' own fits over
+    their means; squares (S, E): residual sums of squares of the common fit, in common units, and
+    leverages (S, E) in it, or no rows"""
 
     ratios: Floats
     gains: Floats
@@ -83,10 +90,11 @@ class _Scores(NamedTuple):
 
 
 class MeanGaussian(GaussianModel):
-    """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by maximum likelihood.
+    """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by
+    maximum likelihood.
 
-    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the common fit, by
-    feasible generalised least squares.
+    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the
+    common fit, by feasible generalised least squares.
     """
 
     kind = "linear Gaussian, same mean"
@@ -103,7 +111,11 @@ class MeanGaussian(GaussianModel):
     def at_level(self, level: Level) -> BoundModel:
         from .free_baselines import FreeBaselineMeanGaussian
 
-        return FreeBaselineMeanGaussian(self) if level in self.lower_levels else super().at_level(level)
+        return (
+            FreeBaselineMeanGaussian(self)
+            if level in self.lower_levels
+            else super().at_level(level)
+        )
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._values(self._scored(as_masks(masks, self.n_features)))
@@ -114,8 +126,11 @@ class MeanGaussian(GaussianModel):
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         """Of all rows, whatever the variance of their environment."""
-        y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features), pooled=True).squares
-        return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self.pooled_scale[y] ** 2)
+        y = self.moments.outcome
+        squares = self._scored(as_masks(masks, self.n_features), pooled=True).squares
+        return 1.0 - squares.sum(axis=1) / (
+            self.moments.scatter[-1, y, y] * self.pooled_scale[y] ** 2
+        )
 
     def null_many(self, masks: ArrayLike) -> Null:
         """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
@@ -123,40 +138,50 @@ class MeanGaussian(GaussianModel):
         return Null.of_deviance(mean, variance, degrees)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
+        """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they
+        do."""
         scores, (ratios, mean, variance, _) = self._law(as_masks(masks, self.n_features))
         p_values = np.where(np.isnan(ratios), 0.0, 1.0)
         tested = variance > 0.0
         allowed = self.tolerated(self._gains(scores), tolerance)
-        p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed[tested])
+        p_values[tested] = deviance_tails(
+            -2.0 * ratios[tested], mean[tested], variance[tested], allowed[tested]
+        )
         joint = without_spread(p_values, tolerance)
         each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
-        return InvarianceTest(p_values, np.full(len(p_values), np.nan), each, with_each(joint, each))
+        return InvarianceTest(
+            p_values, np.full(len(p_values), np.nan), each, with_each(joint, each)
+        )
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         return BoundModel.compatible(self, masks, tolerance)
 
-    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> MeanWalk:
+    def subset_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> MeanWalk:
         return MeanWalk(self, free, forced, tolerance)
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
         """By what −2 log Λ loses without an environment, which has its variance in both."""
-        chosen, places = as_masks(masks, self.n_features), np.arange(self.n_environments)
-        rows, each = np.flatnonzero(asked), np.full(len(chosen), np.nan)
+        chosen = as_masks(masks, self.n_features)
+        places = np.arange(self.n_environments)
+        rows = np.flatnonzero(asked)
+        each = np.full(len(chosen), np.nan)
         if self.n_environments < 3 or not len(rows):
             return each
-        law, p_values = self._law(chosen[rows])[1], np.ones((len(rows), len(places)))
+        law = self._law(chosen[rows])[1]
+        p_values = np.ones((len(rows), len(places)))
         for e in places:
             others = self.of_environments(places != e)
             ratio, mean, _, degrees = (
                 whole - part for whole, part in zip(law, others._law(chosen[rows])[1], strict=True)
             )
             tested = ~np.isnan(ratio) & (degrees > 0.0) & (mean > 0.0)
-            deviance, share = (
-                -2.0 * np.minimum(ratio[tested], 0.0),
-                allowed[rows] * self.moments.counts[e] / self.n_rows,
+            deviance = -2.0 * np.minimum(ratio[tested], 0.0)
+            share = allowed[rows] * self.moments.counts[e] / self.n_rows
+            p_values[tested, e] = deviance_test(
+                deviance, mean[tested], degrees[tested], share[tested]
             )
-            p_values[tested, e] = deviance_test(deviance, mean[tested], degrees[tested], share[tested])
         each[rows] = sidak(p_values)
         return each
 
@@ -171,19 +196,27 @@ class MeanGaussian(GaussianModel):
         mask = as_mask(subset, self.feature_names)
         beta, _ = self._pooled(mask)
         columns = self.moments.feature_columns[self.features.expand(mask)]
-        y, used, means = self.moments.outcome, self.moments.present[-1, columns], self.moments.pooled_mean
+        y = self.moments.outcome
+        used = self.moments.present[-1, columns]
+        means = self.moments.pooled_mean
         slopes = np.zeros(len(columns))
         slopes[used] = beta[1:] * self.pooled_scale[columns[used]] / self.pooled_scale[y]
         intercept = means[y] + beta[0] / self.pooled_scale[y] - means[columns] @ slopes
-        return replace(self.linear.fit(mask, local), coefficients=slopes, intercept=float(intercept))
+        return replace(
+            self.linear.fit(mask, local), coefficients=slopes, intercept=float(intercept)
+        )
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         """Those of the pooled fit allow for the environments' own variances."""
         mask = as_mask(subset, self.feature_names)
         values, freedom = self.linear.standard_errors(mask)
         _, squares = self._pooled(mask)
-        deviations = np.sqrt(squares / self.moments.counts) / self.pooled_scale[self.moments.outcome]
-        values[-1] = weighted_errors(self.data, self.moments, self.features.expand(mask), deviations)
+        deviations = (
+            np.sqrt(squares / self.moments.counts) / self.pooled_scale[self.moments.outcome]
+        )
+        values[-1] = weighted_errors(
+            self.data, self.moments, self.features.expand(mask), deviations
+        )
         return StandardErrors(values, freedom)
 
     @property
@@ -211,10 +244,12 @@ class MeanGaussian(GaussianModel):
 
     @cached_property
     def local_moments(self) -> LocalMoments:
-        moments, scale = self.moments, self.pooled_scale
+        moments = self.moments
+        scale = self.pooled_scale
         gaps = np.ascontiguousarray(moments.gaps * scale)
         scatter = moments.scatter[:-1] * scale[:, None] * scale
-        counts, present = moments.counts.astype(float), np.ascontiguousarray(moments.present[:-1])
+        counts = moments.counts.astype(float)
+        present = np.ascontiguousarray(moments.present[:-1])
         return LocalMoments(scatter, gaps, present, counts, moments.outcome, PIVOT_TOLERANCE)
 
     @cached_property
@@ -223,7 +258,8 @@ class MeanGaussian(GaussianModel):
 
     @cached_property
     def _empty(self) -> float:
-        """How far the log-likelihood of the empty subset is below that of the environments' own means"""
+        """How far the log-likelihood of the empty subset is below that of the environments' own
+        means"""
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
     def _gains(self, scores: _Scores) -> Floats:
@@ -232,10 +268,13 @@ class MeanGaussian(GaussianModel):
         return np.where(np.isnan(gain), -np.inf, gain)
 
     def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
-        """From second moments, or the rows where those cannot decide; with squares and leverages if `pooled`."""
+        """From second moments, or the rows where those cannot decide; with squares and leverages if
+        `pooled`."""
         n = len(masks)
         order = np.lexsort((np.arange(n), *masks.T[::-1]))
-        scores = _Scores(*np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments)))
+        scores = _Scores(
+            *np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments))
+        )
 
         def one(part: slice) -> None:
             rows = order[part]
@@ -251,7 +290,9 @@ class MeanGaussian(GaussianModel):
         in_parts(n, self.n_jobs, one)
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and not from_rows and len(unknown):
-            for part, decided in zip(scores, self._scored(masks[unknown], pooled, from_rows=True), strict=True):
+            for part, decided in zip(
+                scores, self._scored(masks[unknown], pooled, from_rows=True), strict=True
+            ):
                 part[unknown[: len(decided)]] = decided
         return scores
 
@@ -260,18 +301,22 @@ class MeanGaussian(GaussianModel):
         return scores.leverages
 
     def _law(self, masks: Mask) -> tuple[_Scores, tuple[Floats, Floats, Floats, Floats]]:
-        """The scores, and (S,) log Λ, mean, variance and degrees of freedom of −2 log Λ; 0 where nothing is known"""
+        """The scores, and (S,) log Λ, mean, variance and degrees of freedom of −2 log Λ; 0 where
+        nothing is known"""
         scores = self._scored(masks, pooled=True)
-        ratios, leverages = scores.ratios, self.leverages(scores)
+        ratios = scores.ratios
+        leverages = self.leverages(scores)
         ranks = self.ranks(masks)[:, :-1]
-        known, counts = ~np.isnan(ratios) & (self.moments.n_environments > 1), self.moments.counts.astype(float)
+        known = ~np.isnan(ratios) & (self.moments.n_environments > 1)
+        counts = self.moments.counts.astype(float)
         mean, variance, degrees = np.zeros((3, len(masks)))
         mean[known], variance[known] = mean_deviance_moments(counts, ranks[known], leverages[known])
         degrees[known] = np.rint((ranks + 1.0 - leverages)[known].sum(axis=1))
         return scores, (ratios, mean, variance, degrees)
 
     def _pooled(self, mask: Mask) -> tuple[Floats, Floats]:
-        """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in common units"""
+        """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in
+        common units"""
         _, columns = self.pooled_lists(mask[None])
         if self.has_rows:
             beta, squares = fit_from_rows(self._rows, self.local_moments, columns)
@@ -282,13 +327,19 @@ class MeanGaussian(GaussianModel):
 
 
 class MeanWalk(SubsetWalk):
-    """Rejects what the largest law of −2 log Λ does, that without leverages: these take as long as log Λ."""
+    """Rejects what the largest law of −2 log Λ does, that without leverages: these take as long as
+    log Λ."""
 
     model: MeanGaussian
 
     def _scored(self, draws: Mask, sizes: Mask, least: Floats | None) -> Walked:
-        model, wanted, masks = self.model, sizes[draws.sum(axis=1)], self.of_all_features(draws)
-        scores, (ratios, log_ratio, gain) = model._scored(masks[wanted]), np.full((3, len(draws)), np.nan)
+        model = self.model
+        wanted = sizes[draws.sum(axis=1)]
+        masks = self.of_all_features(draws)
+        scores, (ratios, log_ratio, gain) = (
+            model._scored(masks[wanted]),
+            np.full((3, len(draws)), np.nan),
+        )
         ratios[wanted], log_ratio[wanted] = scores.ratios, model._values(scores)
         log_ratio[log_ratio == -np.inf] = np.nan
         if least is None:
@@ -298,10 +349,16 @@ class MeanWalk(SubsetWalk):
         gain = of_interest(gain, masks @ model.free_columns, least)
         asked = np.flatnonzero(~np.isnan(gain))
         listed, which = np.unique(model.ranks(masks[asked])[:, :-1], axis=0, return_inverse=True)
-        largest = mean_deviance_moments(model.moments.counts.astype(float), listed, np.zeros(listed.shape))
+        largest = mean_deviance_moments(
+            model.moments.counts.astype(float), listed, np.zeros(listed.shape)
+        )
         mean, variance = (moment[which] for moment in largest)
         tested = (variance > 0.0) & (-2.0 * ratios[asked] > mean)
-        mean, variance, asked = mean[tested], variance[tested], asked[tested]
-        tails = deviance_tails(-2.0 * ratios[asked], mean, variance, model.tolerated(gain[asked], self.tolerance))
+        mean = mean[tested]
+        variance = variance[tested]
+        asked = asked[tested]
+        tails = deviance_tails(
+            -2.0 * ratios[asked], mean, variance, model.tolerated(gain[asked], self.tolerance)
+        )
         gain[asked[_MARGIN * without_spread(tails, self.tolerance) < self.tolerance.level]] = np.nan
         return Walked(log_ratio, gain)

@@ -28,25 +28,30 @@ from scipy.special import (
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import SettingError
 
-# However strong the signal, coefficients that differ may explain at most this share of the residual variance.
+# However strong the signal, coefficients that differ may explain at most this share of the residual
+# variance.
 CAP = 0.02
-# The p-value of the environment that deviates most from the rest must reach this share of the level.
+# The p-value of the environment that deviates most from the rest must reach this share of the
+# level.
 EACH = 0.05
-# Excess kurtosis of residuals, in standard errors of that of normal noise, above which tails count as heavy.
+# Excess kurtosis of residuals, in standard errors of that of normal noise, above which tails count
+# as heavy.
 HEAVY = 2.0
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A subset is compatible with invariance when its p-value for *approximate* invariance is at least `level`.
+    """A subset is compatible with invariance when its p-value for *approximate* invariance is at
+    least `level`.
 
     rho : share of themselves by which coefficients may differ between environments
     tau : relative spread that the noise's standard deviation may have between environments
     level : smallest p-value of a compatible subset
-    weak_level : the same where no subset reaches `level`: to say that none is invariant takes more evidence than to
-        prefer one subset to another
+    weak_level : the same where no subset reaches `level`: to say that none is invariant takes more
+        evidence than to prefer one subset to another
 
-    The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests exact invariance.
+    The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests
+    exact invariance.
     """
 
     rho: float = 0.1
@@ -58,7 +63,9 @@ class Tolerance:
         for name, value in vars(self).items():
             number = isinstance(value, Real) and not isinstance(value, bool)
             if name in ("rho", "tau") and not (number and 0.0 <= value <= 1.0):
-                raise SettingError(f"{name}={value!r} is no tolerance: use a number from 0 to 1, such as 0.1.")
+                raise SettingError(
+                    f"{name}={value!r} is no tolerance: use a number from 0 to 1, such as 0.1."
+                )
             if name in ("level", "weak_level") and not (number and 0.0 < value < 1.0):
                 raise SettingError(f"{name}={value!r} is no level: use a number between 0 and 1.")
 
@@ -78,7 +85,8 @@ class Tolerance:
         return replace(self, level=self.lowest_level)
 
     def noncentrality(self, signal: Floats, n_rows: float) -> Floats:
-        """(S,) tolerated in tests of common coefficients, of subsets with this signal-to-noise ratio (S,), in rows."""
+        """(S,) tolerated in tests of common coefficients, of subsets with this signal-to-noise
+        ratio (S,), in rows."""
         return np.minimum(CAP * n_rows, self.rho**2 * signal)
 
     def in_words(self, what: str, *allowed: str) -> str:
@@ -102,9 +110,10 @@ _HUGE = 1e7
 
 
 class Residuals(NamedTuple):
-    """rss (S, G): residual sums of squares in each environment and, last, in the pool, NaN where undecidable; ranks
-    (S, G): what the fits take of the degrees of freedom; counts (G,): rows; total: sum of squares of the outcome;
-    extra_intercepts: of the pooled fit beyond one, if environments have their own"""
+    """rss (S, G): residual sums of squares in each environment and, last, in the pool, NaN where
+    undecidable; ranks (S, G): what the fits take of the degrees of freedom; counts (G,): rows;
+    total: sum of squares of the outcome; extra_intercepts: of the pooled fit beyond one, if
+    environments have their own"""
 
     rss: Floats
     ranks: Integers | Floats
@@ -129,8 +138,10 @@ class Residuals(NamedTuple):
         return self._replace(rss=self.rss[rows], ranks=self.ranks[rows])
 
     def f_test(self) -> tuple[Floats, Floats, Floats]:
-        """(S,) F statistics of common coefficients, 0 where none may differ, and their degrees of freedom"""
-        local, left = self.rss[:, :-1].sum(axis=1), self.freedom[:, :-1].sum(axis=1)
+        """(S,) F statistics of common coefficients, 0 where none may differ, and their degrees of
+        freedom"""
+        local = self.rss[:, :-1].sum(axis=1)
+        left = self.freedom[:, :-1].sum(axis=1)
         between = self.freedom[:, -1] - left
         with np.errstate(divide="ignore", invalid="ignore"):
             statistics = np.maximum(self.rss[:, -1] - local, 0.0) / between / (local / left)
@@ -138,9 +149,10 @@ class Residuals(NamedTuple):
 
 
 class InvarianceTest(NamedTuple):
-    """p-values (S,) of approximate invariance: of coefficients and intercepts (mean) and of variances (spread), NaN
-    where a model has no such parts; of the environment that deviates most from the rest, corrected for their number
-    (each), NaN where that was not asked; and of all (joint), 0 outside the support"""
+    """p-values (S,) of approximate invariance: of coefficients and intercepts (mean) and of
+    variances (spread), NaN where a model has no such parts; of the environment that deviates most
+    from the rest, corrected for their number (each), NaN where that was not asked; and of all
+    (joint), 0 outside the support"""
 
     mean: Floats
     spread: Floats
@@ -156,8 +168,9 @@ def joint_p_value(mean: Floats, spread: Floats) -> Floats:
 
 
 def without_spread(p_values: Floats, tolerance: Tolerance) -> Floats:
-    """(S,) joint p-values in a model that has no test of the spread of its own. Where some spread is tolerated, such a
-    test would say nothing: the levels then mean the same as in a model that has one."""
+    """(S,) joint p-values in a model that has no test of the spread of its own. Where some spread
+    is tolerated, such a test would say nothing: the levels then mean the same as in a model that
+    has one."""
     return joint_p_value(p_values, np.ones(len(p_values))) if tolerance.tau else p_values
 
 
@@ -167,25 +180,33 @@ def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
     p_values = np.where(np.isnan(residuals.rss).any(axis=1), 0.0, 1.0)
     # Settings that tell all environments apart leave nothing that could differ.
     tested = (between > 0.0) & (left > 0.0) & (p_values > 0.0)
-    p_values[tested] = _noncentral_tails(statistics[tested], between[tested], left[tested], allowed[tested])
+    p_values[tested] = _noncentral_tails(
+        statistics[tested], between[tested], left[tested], allowed[tested]
+    )
     return p_values
 
 
 def each_p_values(residuals: Residuals, rests: Residuals, allowed: Floats) -> Floats:
-    """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule. rests: of the rows outside
-    each environment; allowed (S,): noncentrality, shared by rows. Where fits to the rest are undecidable, 1."""
+    """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule. rests:
+    of the rows outside each environment; allowed (S,): noncentrality, shared by rows. Where fits to
+    the rest are undecidable, 1."""
     statistics, degrees, left = _each_f_test(residuals, rests)
     p_values = np.ones(degrees.shape)
     tested = (degrees > 0.0) & (left[:, None] > 0.0) & ~np.isnan(statistics)
     shares = allowed[:, None] * residuals.counts[:-1] / residuals.counts[-1]
-    given = (np.broadcast_to(values, degrees.shape)[tested] for values in (statistics, degrees, left[:, None], shares))
+    given = (
+        np.broadcast_to(values, degrees.shape)[tested]
+        for values in (statistics, degrees, left[:, None], shares)
+    )
     p_values[tested] = _noncentral_tails(*given)
     return sidak(p_values)
 
 
 def _each_f_test(residuals: Residuals, rests: Residuals) -> tuple[Floats, Floats, Floats]:
-    """F statistics (S, E) of each environment against the rest, and their degrees of freedom (S, E) and (S,)"""
-    local, freedom = residuals.rss[:, :-1], residuals.freedom
+    """F statistics (S, E) of each environment against the rest, and their degrees of freedom (S, E)
+    and (S,)"""
+    local = residuals.rss[:, :-1]
+    freedom = residuals.freedom
     left = freedom[:, :-1].sum(axis=1)
     degrees = freedom[:, -1:] - rests.freedom - freedom[:, :-1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,16 +214,21 @@ def _each_f_test(residuals: Residuals, rests: Residuals) -> tuple[Floats, Floats
         return saved / degrees / (local.sum(axis=1) / left)[:, None], degrees, left
 
 
-# How often permuted residuals of some of the subsets (n,) give an environment as small a p-value as those (n,).
+# How often permuted residuals of some of the subsets (n,) give an environment as small a p-value as
+# those (n,).
 Permuted = Callable[[Integers, Floats], Floats]
 
 
 def with_tails(
-    each: Floats, below: float, residuals: Residuals, kurtosis: Callable[[Integers], Floats], permuted: Permuted | None
+    each: Floats,
+    below: float,
+    residuals: Residuals,
+    kurtosis: Callable[[Integers], Floats],
+    permuted: Permuted | None,
 ) -> Floats:
-    """(S,) p-values `each` of the environment that deviates most. Where residuals have heavy tails, of which F tests
-    know nothing, those below `below` are at least the share of permutations that deviate as much; kurtosis: of some of
-    the subsets; permuted: None without the rows"""
+    """(S,) p-values `each` of the environment that deviates most. Where residuals have heavy tails,
+    of which F tests know nothing, those below `below` are at least the share of permutations that
+    deviate as much; kurtosis: of some of the subsets; permuted: None without the rows"""
     asked = np.flatnonzero(each < below)
     if permuted is None or not len(asked):
         return each
@@ -220,14 +246,19 @@ def sidak(p_values: Floats) -> Floats:
 
 
 def with_each(joint: Floats, each: Floats) -> Floats:
-    """(S,) at least a level where `joint` is, and `each`, unless it is NaN, its share of the level"""
+    """(S,) at least a level where `joint` is, and `each`, unless it is NaN, its share of the
+    level"""
     return np.fmin(joint, each / EACH)
 
 
 def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Floats) -> Floats:
-    """P(F' ≥ statistic) with (d, v) degrees of freedom. Its series does not converge far out, where it is as good as 0,
-    and with a huge noncentrality, where Patnaik's central F is as good."""
-    tails = fdtrc((d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v, statistic / (1.0 + noncentrality / d))
+    """P(F' ≥ statistic) with (d, v) degrees of freedom. Its series does not converge far out, where
+    it is as good as 0, and with a huge noncentrality, where Patnaik's central F is as good."""
+    tails = fdtrc(
+        (d + noncentrality) ** 2 / (d + 2.0 * noncentrality),
+        v,
+        statistic / (1.0 + noncentrality / d),
+    )
     near = (tails > _FAR_OUT) & (noncentrality > 0.0) & (noncentrality < _HUGE)
     tails[near] = 1.0 - ncfdtr(d[near], v[near], noncentrality[near], statistic[near])
     small = near & (tails < _SMALL)
@@ -239,25 +270,33 @@ def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Fl
 
 
 def spread_statistics(residuals: Residuals) -> Floats:
-    """(S,) Bartlett's M/C of equal variances, chi-square with E − 1 degrees for normal noise; NaN if undecidable."""
-    rss, freedom = residuals.rss[:, :-1], np.maximum(residuals.freedom[:, :-1], 1.0)
+    """(S,) Bartlett's M/C of equal variances, chi-square with E − 1 degrees for normal noise; NaN
+    if undecidable."""
+    rss = residuals.rss[:, :-1]
+    freedom = np.maximum(residuals.freedom[:, :-1], 1.0)
     total = freedom.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = total * np.log(rss.sum(axis=1) / total) - (freedom * np.log(rss / freedom)).sum(axis=1)
+        statistic = total * np.log(rss.sum(axis=1) / total) - (freedom * np.log(rss / freedom)).sum(
+            axis=1
+        )
     correction = ((1.0 / freedom).sum(axis=1) - 1.0 / total) / (3.0 * max(freedom.shape[1] - 1, 1))
     return np.maximum(statistic, 0.0) / (1.0 + correction)
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
-    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails, excess_kurtosis (S,), do."""
+    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails,
+    excess_kurtosis (S,), do."""
     statistic = spread_statistics(residuals)
     n_environments = residuals.rss.shape[1] - 1
     if n_environments < 2:
         return np.where(np.isnan(statistic), 0.0, 1.0)
     inflation = 1.0 + np.maximum(excess_kurtosis, 0.0) / 2.0
-    degrees, scaled = n_environments - 1.0, statistic / inflation
+    degrees = n_environments - 1.0
+    scaled = statistic / inflation
     noncentrality = residuals.counts[-1] * tau**2 / (2.0 * inflation)
-    return np.where(np.isnan(statistic), 0.0, _noncentral_chi_square_tails(scaled, degrees, noncentrality))
+    return np.where(
+        np.isnan(statistic), 0.0, _noncentral_chi_square_tails(scaled, degrees, noncentrality)
+    )
 
 
 def invariance_test(
@@ -267,8 +306,8 @@ def invariance_test(
     rests: Callable[[Integers], Residuals] | None = None,
     permuted: Permuted | None = None,
 ) -> InvarianceTest:
-    """rests: of the rows outside each environment, for some of the subsets; None: environments are not tested.
-    permuted: as in `with_tails`"""
+    """rests: of the rows outside each environment, for some of the subsets; None: environments are
+    not tested. permuted: as in `with_tails`"""
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
     mean = mean_p_values(residuals, allowed)
     spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
@@ -277,7 +316,8 @@ def invariance_test(
     each = np.full(len(mean), np.nan)
     open_yet = np.flatnonzero(joint >= tolerance.lowest_level)
     if rests is not None and len(open_yet):
-        part, tails = residuals.of(open_yet), np.broadcast_to(excess_kurtosis, len(mean))[open_yet]
+        part = residuals.of(open_yet)
+        tails = np.broadcast_to(excess_kurtosis, len(mean))[open_yet]
         tested = each_p_values(part, rests(open_yet), allowed[open_yet])
         chances = None if permuted is None else lambda rows, least: permuted(open_yet[rows], least)
         each[open_yet] = with_tails(tested, EACH, part, lambda rows: tails[rows], chances)
@@ -291,25 +331,34 @@ def compatible(
     rests: Callable[[Integers], Residuals] | None,
     permuted: Permuted | None,
 ) -> Mask:
-    """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell of most subsets.
+    """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell
+    of most subsets.
 
-    Without heavy tails Bartlett's statistic has smaller ones where it exceeds the noncentrality; below that its p-value
-    is at least ½, since the noncentral mean lies outside the ball of such statistics. Central laws have smaller tails.
-    excess_kurtosis, rests, permuted: of some of the subsets"""
+    Without heavy tails Bartlett's statistic has smaller ones where it exceeds the noncentrality;
+    below that its p-value is at least ½, since the noncentral mean lies outside the ball of such
+    statistics. Central laws have smaller tails. excess_kurtosis, rests, permuted: of some of the
+    subsets"""
     decided = ~np.isnan(residuals.rss).any(axis=1)
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
     mean = mean_p_values(residuals, allowed)
     spread = np.full(len(residuals.rss), 0.5)
-    apart = np.flatnonzero(~(spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0))
+    apart = np.flatnonzero(
+        ~(spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0)
+    )
     spread[apart] = spread_p_values(residuals.of(apart), tolerance.tau, 0.0)
     passed = decided & (joint_p_value(mean, spread) >= tolerance.level)
     asked = np.flatnonzero(decided & ~passed & (mean >= smallest_p_value(tolerance)))
     if len(asked):
-        passed[asked] = invariance_test(residuals.of(asked), tolerance, excess_kurtosis(asked)).joint >= tolerance.level
+        passed[asked] = (
+            invariance_test(residuals.of(asked), tolerance, excess_kurtosis(asked)).joint
+            >= tolerance.level
+        )
     open_yet = np.flatnonzero(passed)
     if rests is None or not len(open_yet):
         return passed
-    part, others, enough = residuals.of(open_yet), rests(open_yet), EACH * tolerance.level
+    part = residuals.of(open_yet)
+    others = rests(open_yet)
+    enough = EACH * tolerance.level
     statistics, degrees, left = _each_f_test(part, others)
     alone = -np.expm1(np.log1p(-enough) / statistics.shape[1])
     asked = np.flatnonzero((statistics > _central_quantiles(degrees, left, alone)).any(axis=1))
@@ -323,14 +372,18 @@ def compatible(
 
 
 def _central_quantiles(d: Floats, v: Floats, tail: float) -> Floats:
-    """(S, E) of F with degrees of freedom d (S, E), v (S,) and this tail above; inf where one is not positive"""
+    """(S, E) of F with degrees of freedom d (S, E), v (S,) and this tail above; inf where one is
+    not positive"""
     pairs, place = np.unique(d + 1j * v[:, None], return_inverse=True)
     tested = (pairs.real > 0.0) & (pairs.imag > 0.0)
-    return np.where(tested, fdtri(pairs.real, pairs.imag, 1.0 - tail), np.inf)[place].reshape(d.shape)
+    return np.where(tested, fdtri(pairs.real, pairs.imag, 1.0 - tail), np.inf)[place].reshape(
+        d.shape
+    )
 
 
 def smallest_p_value(tolerance: Tolerance) -> float:
-    """By Fisher's rule the product of both p-values of a compatible subset is at least this, and so is each of them."""
+    """By Fisher's rule the product of both p-values of a compatible subset is at least this, and so
+    is each of them."""
     return float(np.exp(-0.5 * chdtri(4.0, tolerance.level)))
 
 
@@ -338,51 +391,64 @@ _Tails = Callable[[Floats], Floats]
 
 
 class Difference(NamedTuple):
-    """ρ (S,), the share of themselves by which coefficients differ between these environments, and the ends of its 90%
-    interval, NaN where they were not asked for; NaN of subsets without a signal and outside the support. They say
-    nothing of other environments. Where these are more alike than chance makes five in six, the upper end is as if they
-    were not: luck is no evidence of likeness."""
+    """ρ (S,), the share of themselves by which coefficients differ between these environments, and
+    the ends of its 90% interval, NaN where they were not asked for; NaN of subsets without a signal
+    and outside the support. They say nothing of other environments. Where these are more alike than
+    chance makes five in six, the upper end is as if they were not: luck is no evidence of
+    likeness."""
 
     estimate: Floats
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, noncentrality: Floats, low: _Tails, high: _Tails, signal: Floats, ends: bool) -> Difference:
-        """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,) by noncentrality, as
-        they count for the lower end and for the upper one"""
-        unknown, each = np.full(len(signal), np.nan), ((low, _TAIL), (high, 1.0 - _TAIL))
-        found = (_noncentrality_at(tails, tail, signal) if ends else unknown for tails, tail in each)
+    def of(
+        cls, noncentrality: Floats, low: _Tails, high: _Tails, signal: Floats, ends: bool
+    ) -> Difference:
+        """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,)
+        by noncentrality, as they count for the lower end and for the upper one"""
+        unknown = np.full(len(signal), np.nan)
+        each = ((low, _TAIL), (high, 1.0 - _TAIL))
+        found = (
+            _noncentrality_at(tails, tail, signal) if ends else unknown for tails, tail in each
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = (np.sqrt(np.maximum(value, 0.0) / signal) for value in (noncentrality, *found))
             return cls(*(np.where(signal > _NO_SIGNAL, share, np.nan) for share in shares))
 
 
-_TAIL, LUCKY = 0.05, 1.0 / 6.0
+_TAIL = 0.05
+LUCKY = 1.0 / 6.0
 _LITTLE_SKEW = 1e-3
 # A deviance that is no more than rounding.
 _NO_SIGNAL = 1e-6
-_LARGEST_SHARE, _HALVINGS = 1e3, 36
+_LARGEST_SHARE = 1e3
+_HALVINGS = 36
 
 
 def _noncentrality_at(tails: _Tails, tail: float, signal: Floats) -> Floats:
-    """(S,) with which the tail probability is this one, 0 where it is larger without any; by bisection"""
-    low, high = np.zeros(len(signal)), np.full(len(signal), _LARGEST_SHARE)
+    """(S,) with which the tail probability is this one, 0 where it is larger without any; by
+    bisection"""
+    low = np.zeros(len(signal))
+    high = np.full(len(signal), _LARGEST_SHARE)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         below = tails(middle**2 * np.maximum(signal, 0.0)) < tail
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        low = np.where(below, middle, low)
+        high = np.where(below, high, middle)
     return low**2 * np.maximum(signal, 0.0)
 
 
 def f_difference(residuals: Residuals, ends: bool) -> Difference:
-    """By the noncentral F law of common coefficients. The signal is measured by the noise within environments: in that
-    of the pooled fit the differences count as noise."""
+    """By the noncentral F law of common coefficients. The signal is measured by the noise within
+    environments: in that of the pooled fit the differences count as noise."""
     statistics, between, left = residuals.f_test()
     decided = ~np.isnan(residuals.rss).any(axis=1) & (between > 0.0) & (left > 2.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = residuals.rss[:, :-1].sum(axis=1) / left
-        signal = np.where(decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0)
+        signal = np.where(
+            decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0
+        )
     f, d, v = (np.where(decided, values, 1.0) for values in (statistics, between, left))
     estimate = d * (f * (v - 2.0) / v - 1.0)
     least = np.maximum(f, fdtri(d, v, LUCKY))
@@ -390,8 +456,11 @@ def f_difference(residuals: Residuals, ends: bool) -> Difference:
     return Difference.of(estimate, low, high, signal, ends)
 
 
-def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, signal: Floats, ends: bool) -> Difference:
-    """By the noncentral chi-square law of −2 log Λ, scaled to its degrees of freedom; NaN where these are 0."""
+def deviance_difference(
+    deviance: Floats, expected: Floats, degrees: Floats, signal: Floats, ends: bool
+) -> Difference:
+    """By the noncentral chi-square law of −2 log Λ, scaled to its degrees of freedom; NaN where
+    these are 0."""
     tested = degrees > 0.0
     found, mean, d = (np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
     signal = np.where(tested, signal, 0.0)
@@ -401,18 +470,23 @@ def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, sig
 
 
 def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: Floats) -> Floats:
-    """(S,) p-value of −2 log Λ, scaled to its degrees of freedom, with this tolerated noncentrality (S,)."""
+    """(S,) p-value of −2 log Λ, scaled to its degrees of freedom, with this tolerated noncentrality
+    (S,)."""
     return _noncentral_chi_square_tails(deviance * degrees / expected, degrees, allowed)
 
 
-def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: Floats) -> Floats:
-    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), a scaled chi-square, and noncentrality."""
+def deviance_tails(
+    deviance: Floats, mean: Floats, variance: Floats, noncentrality: Floats
+) -> Floats:
+    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), a scaled chi-square,
+    and noncentrality."""
     unit = 2.0 * mean / variance
     return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
 
 
 def pearson_tails(z: Floats, skew: Floats) -> Floats:
-    """P(Z ≥ z) of a standardised gamma law with this skewness (Pearson III), mirrored where that is negative."""
+    """P(Z ≥ z) of a standardised gamma law with this skewness (Pearson III), mirrored where that is
+    negative."""
     shape = 4.0 / np.maximum(np.abs(skew), _NO_SKEW) ** 2
     above, below = (np.maximum(shape + side * np.sqrt(shape) * z, 0.0) for side in (1.0, -1.0))
     tails = np.where(np.asarray(skew) > 0.0, gammaincc(shape, above), gammainc(shape, below))
@@ -422,30 +496,37 @@ def pearson_tails(z: Floats, skew: Floats) -> Floats:
 def standardised(
     statistic: Floats, freedom: Floats | float, t1: Floats, t2: Floats, t3: Floats
 ) -> tuple[Floats, Floats]:
-    """A ratio of quadratic forms x'Cx/x'x in `freedom` normal variables, in units of its standard deviation above its
-    mean, and its skewness, from the traces of C, C² and C³; where it cannot vary, -inf: nothing differs"""
+    """A ratio of quadratic forms x'Cx/x'x in `freedom` normal variables, in units of its standard
+    deviation above its mean, and its skewness, from the traces of C, C² and C³; where it cannot
+    vary, -inf: nothing differs"""
     variance = 2.0 * (freedom * t2 - t1**2) / (freedom**2 * (freedom + 2.0))
     third = 8.0 * (freedom**2 * t3 - 3.0 * freedom * t1 * t2 + 2.0 * t1**3)
     third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)
     varies = variance > 1e-14 * (t1 / freedom) ** 2
     deviation = np.sqrt(np.where(varies, variance, 1.0))
-    score = np.where(varies, (statistic - t1 / freedom) / deviation, np.where(np.isnan(variance), np.nan, -np.inf))
+    score = np.where(
+        varies,
+        (statistic - t1 / freedom) / deviation,
+        np.where(np.isnan(variance), np.nan, -np.inf),
+    )
     return score, np.where(varies, third / deviation**3, 0.0)
 
 
-# The score statistic of random deviations, standardised, and its skewness (S,), where these explain a share (S,) of the
-# noise.
+# The score statistic of random deviations, standardised, and its skewness (S,), where these explain
+# a share (S,) of the noise.
 _Score = Callable[[Floats], tuple[Floats, Floats]]
 
 
 def score_p_values(score: _Score, share: Floats) -> Floats:
-    """(S,) that deviations explain no more than this share (S,), at least those of no deviations, of which the
-    statistic is another one"""
+    """(S,) that deviations explain no more than this share (S,), at least those of no deviations,
+    of which the statistic is another one"""
     shares = (share, np.zeros_like(share)) if np.any(share) else (share,)
     return np.asarray(np.max([pearson_tails(*score(each)) for each in shares], axis=0))
 
 
-def score_difference(score: _Score, share: Floats, n_rows: float, signal: Floats, ends: bool) -> Difference:
+def score_difference(
+    score: _Score, share: Floats, n_rows: float, signal: Floats, ends: bool
+) -> Difference:
     """By which shares the score test does not reject; share (S,): the likeliest"""
     z, skew = score(np.zeros(len(share)))
     # Above the end of the law of positive skewness
@@ -462,8 +543,9 @@ def score_difference(score: _Score, share: Floats, n_rows: float, signal: Floats
 
 
 def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:
-    """Mean and variance (S,) of −2 log Λ of invariant subsets of a linear Gaussian model, from counts (G,) of rows and
-    ranks (S, G) of the fits; 0 with one environment, and where some fit has no degree of freedom left."""
+    """Mean and variance (S,) of −2 log Λ of invariant subsets of a linear Gaussian model, from
+    counts (G,) of rows and ranks (S, G) of the fits; 0 with one environment, and where some fit has
+    no degree of freedom left."""
     freedom = counts - 1.0 - ranks
     estimable = (freedom > 0.0).all(axis=1) & (len(counts) > 2)
     halves = freedom[estimable] / 2.0
@@ -474,7 +556,9 @@ def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, 
     return mean, variance
 
 
-def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:
+def _noncentral_chi_square_tails(
+    statistic: Floats, degrees: Floats | float, noncentrality: Floats
+) -> Floats:
     scale = (degrees + 2.0 * noncentrality) / (degrees + noncentrality)
     tails = np.asarray(chdtrc((degrees + noncentrality) / scale, statistic / scale))
     near = (noncentrality > 0.0) & (noncentrality < _HUGE)

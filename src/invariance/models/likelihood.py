@@ -1,4 +1,5 @@
-"""log Λ by maximum likelihood, and any model with such a fit as a family: write one method, `maximise`."""
+"""log Λ by maximum likelihood, and any model with such a fit as a family: write one method,
+`maximise`."""
 
 from __future__ import annotations
 
@@ -42,20 +43,24 @@ from .gaussian_fits import row_groups
 from .invariance_test import EACH, Tolerance, deviance_moments, deviance_test, sidak
 
 _MOST_REMEMBERED = 500_000
-# A pooled fit that is better than the local ones by less than this share of their size is so by the optimiser's error.
+# A pooled fit that is better than the local ones by less than this share of their size is so by the
+# optimiser's error.
 _ROUNDING = 1e-6
 # Linear predictors at which `mean` is compared with the inverse of the declared link.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
-# Without features most families predict the mean of the outcome, but for the optimiser's error; one that is farther
-# off, in standard errors of that mean, predicts something else.
-_EXACT, _FAR = 1e-4, 4.0
-# Without a parameter for the scatter p-values rest on many rows: with fewer than so many for each parameter of an
-# environment's fit, invariant data are rejected at 5% in .07 to .08 (benchmarks/families_by_others.py).
+# Without features most families predict the mean of the outcome, but for the optimiser's error; one
+# that is farther off, in standard errors of that mean, predicts something else.
+_EXACT = 1e-4
+_FAR = 4.0
+# Without a parameter for the scatter p-values rest on many rows: with fewer than so many for each
+# parameter of an environment's fit, invariant data are rejected at 5% in .07 to .08
+# (benchmarks/families_by_others.py).
 _FEW_PER_PARAMETER = 10
 
 
 class Figures(NamedTuple):
-    """(S,) each: log Λ, the pooled log-likelihood, degrees of freedom of −2 log Λ, parameters of the pooled fit."""
+    """(S,) each: log Λ, the pooled log-likelihood, degrees of freedom of −2 log Λ, parameters of
+    the pooled fit."""
 
     log_ratio: Floats
     pooled: Floats
@@ -63,15 +68,19 @@ class Figures(NamedTuple):
     parameters: Floats
 
     @classmethod
-    def of(cls, log_ratio: Floats, pooled: Floats, ranks: Integers, profiled: Integers | int) -> Figures:
-        """ranks (S, E + 1): identified parameters of the fits; profiled: those that are not counted there."""
+    def of(
+        cls, log_ratio: Floats, pooled: Floats, ranks: Integers, profiled: Integers | int
+    ) -> Figures:
+        """ranks (S, E + 1): identified parameters of the fits; profiled: those that are not counted
+        there."""
         parameters = (ranks + profiled).astype(float)
         degrees = parameters[:, :-1].sum(axis=1) - parameters[:, -1]
         return cls(log_ratio, pooled, degrees, parameters[:, -1])
 
 
 class LikelihoodRatioModel(BoundModel):
-    """Base of models whose log Λ is a ratio of maximised likelihoods of the rows; each subset is fitted once."""
+    """Base of models whose log Λ is a ratio of maximised likelihoods of the rows; each subset is
+    fitted once."""
 
     data: MultiEnvironmentData
 
@@ -83,7 +92,10 @@ class LikelihoodRatioModel(BoundModel):
         level: Level = Level.full,
     ) -> None:
         super().__init__(data)
-        self.specification, self.data, self.n_jobs, self.level = specification, data, n_jobs, level
+        self.specification = specification
+        self.data = data
+        self.n_jobs = n_jobs
+        self.level = level
         # Whether fits to several environments have a baseline for each
         self.free = level is not Level.full and self.n_environments > 1
         self._memory = Memory(_MOST_REMEMBERED)
@@ -93,8 +105,8 @@ class LikelihoodRatioModel(BoundModel):
         return (Level.effects,) if self.n_environments > 1 else ()
 
     def at_level(self, level: Level) -> BoundModel:
-        """Return the model of the same rows whose pooled fits are stratified: a baseline for each environment, the same
-        slopes."""
+        """Return the model of the same rows whose pooled fits are stratified: a baseline for each
+        environment, the same slopes."""
         if level is self.level or level is Level.effects_noise_free:
             return super().at_level(level)
         return type(self)(self.specification, self.data, self.n_jobs, level)
@@ -110,7 +122,10 @@ class LikelihoodRatioModel(BoundModel):
     def require_free_baselines(self) -> None:
         """Raise SettingError where environments have one baseline."""
         if not self.free:
-            raise SettingError(f"at the level {str(self.level)!r} environments have one baseline", use(baseline="free"))
+            raise SettingError(
+                f"at the level {str(self.level)!r} environments have one baseline",
+                use(baseline="free"),
+            )
 
     @property
     def n_baselines(self) -> int:
@@ -143,7 +158,9 @@ class LikelihoodRatioModel(BoundModel):
         """Pooled log-likelihood of the empty subset"""
         value = float(self.figures(np.zeros(self.n_features, dtype=bool)).pooled[0])
         if np.isnan(value):
-            raise DataError(f"the {self.name} model cannot be fitted to {self.data.outcome_name!r} alone.")
+            raise DataError(
+                f"the {self.name} model cannot be fitted to {self.data.outcome_name!r} alone."
+            )
         return value
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -154,17 +171,22 @@ class LikelihoodRatioModel(BoundModel):
         return np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
-        """An environment and the rest differ in no more than all environments do: where that would be little for the
-        two, the rest is not fitted."""
+        """An environment and the rest differ in no more than all environments do: where that would
+        be little for the two, the rest is not fitted."""
         joint, allowed = self._all_together(masks, tolerance)
-        figures, enough = self.figures(masks), EACH * tolerance.level
-        environments, passed = self.data.n_environments, joint >= tolerance.level
+        figures = self.figures(masks)
+        enough = EACH * tolerance.level
+        environments = self.data.n_environments
+        passed = joint >= tolerance.level
         # An environment may lack parameters of the pooled fit.
         common = figures.parameters - self.n_baselines
         fewest = common - np.maximum((environments - 1) * common - figures.degrees, 0.0)
-        asked, share = np.flatnonzero(passed & (fewest > 0.0)), allowed * self.data.counts.min() / self.n_rows
+        asked = np.flatnonzero(passed & (fewest > 0.0))
+        share = allowed * self.data.counts.min() / self.n_rows
         degrees = fewest[asked]
-        alone = deviance_test(-2.0 * figures.log_ratio[asked], self.least_unit * degrees, degrees, share[asked])
+        alone = deviance_test(
+            -2.0 * figures.log_ratio[asked], self.least_unit * degrees, degrees, share[asked]
+        )
         open_yet = passed.copy()
         open_yet[asked[sidak(np.tile(alone[:, None], environments)) >= enough]] = False
         each = self.each_p_values(masks, open_yet, allowed)
@@ -175,24 +197,38 @@ class LikelihoodRatioModel(BoundModel):
 
     @cached_property
     def _linear(self) -> BoundModel | None:
-        """The linear Gaussian model of the working outcome, in environments where that varies; None with one of them"""
-        data, y = self.data, self.specification.working_outcome(self.data)
+        """The linear Gaussian model of the working outcome, in environments where that varies; None
+        with one of them"""
+        data = self.data
+        y = self.specification.working_outcome(self.data)
         varying = [e for e in range(data.n_environments) if np.ptp(y[data.rows(e)]) > 0.0]
         kept = np.flatnonzero(np.isin(data.environment_index, varying))
-        index, labels = np.searchsorted(varying, data.environment_index[kept]), [data.environments[e] for e in varying]
-        part = replace(data, X=data.X[kept], y=y[kept], environment_index=index, environments=tuple(labels))
+        index = np.searchsorted(varying, data.environment_index[kept])
+        labels = [data.environments[e] for e in varying]
+        part = replace(
+            data, X=data.X[kept], y=y[kept], environment_index=index, environments=tuple(labels)
+        )
         return LinearGaussian().bind(part, self.n_jobs) if len(varying) > 1 else None
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
         """Of least squares fits to the working outcome; inf outside the support."""
         chosen = as_masks(masks, self.n_features)
-        risks = np.full(len(chosen), np.inf) if self._linear is None else self._linear.random_effects_risk_many(chosen)
+        risks = (
+            np.full(len(chosen), np.inf)
+            if self._linear is None
+            else self._linear.random_effects_risk_many(chosen)
+        )
         return np.where(self.in_support(chosen), risks, np.inf)
 
     def separate_gains_many(self, masks: ArrayLike) -> Floats:
-        """Of least squares fits to the working outcome; 0 where that varies in one environment at most."""
+        """Of least squares fits to the working outcome; 0 where that varies in one environment at
+        most."""
         chosen = as_masks(masks, self.n_features)
-        return np.where(chosen, 0.0, np.nan) if self._linear is None else self._linear.separate_gains_many(chosen)
+        return (
+            np.where(chosen, 0.0, np.nan)
+            if self._linear is None
+            else self._linear.separate_gains_many(chosen)
+        )
 
     def in_support(self, masks: Mask) -> Mask:
         """(S,) whether the subsets in masks (S, p) can be fitted"""
@@ -206,12 +242,15 @@ class LikelihoodRatioModel(BoundModel):
     @cached_property
     def largest_size(self) -> int:
         """As many features as leave every environment a row more than it has parameters."""
-        each = (np.cumsum(np.sort(needed)) <= room for needed, room in zip(self._needed.T, self._room, strict=True))
+        each = (
+            np.cumsum(np.sort(needed)) <= room
+            for needed, room in zip(self._needed.T, self._room, strict=True)
+        )
         return min(int(enough.sum()) for enough in each)
 
     def supported(self, masks: Mask) -> Mask:
-        """(S,) whether every environment has rows enough for the subsets in masks (S, p), and some environment can say
-        something of each of their features"""
+        """(S,) whether every environment has rows enough for the subsets in masks (S, p), and some
+        environment can say something of each of their features"""
         enough = (masks.astype(np.int64) @ self._needed <= self._room).all(axis=1)
         return np.asarray(enough & ~masks[:, self._constant].any(axis=1))
 
@@ -234,11 +273,16 @@ class LikelihoodRatioModel(BoundModel):
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         chosen = as_masks(masks, self.n_features)
         fits = self.supported(chosen)
-        reasons = tuple(f"{reason}: a fit comes to no end" for reason in super().outside_support(chosen[fits]))
+        reasons = tuple(
+            f"{reason}: a fit comes to no end" for reason in super().outside_support(chosen[fits])
+        )
         constant = self._constant[chosen[:, self._constant].any(axis=0)]
         if len(constant):
             names = quoted([self.feature_names[j] for j in constant])
-            reasons = f"{names} constant in every environment: free baselines hide the effect", *reasons
+            reasons = (
+                f"{names} constant in every environment: free baselines hide the effect",
+                *reasons,
+            )
         few = chosen.astype(np.int64) @ self._needed > self._room
         if not few.any():
             return reasons
@@ -246,19 +290,29 @@ class LikelihoodRatioModel(BoundModel):
         place = f"environment {in_quotes(self.data.environments[e])}"
         return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
 
-    # Least that −2 log Λ of an environment against the rest is expected to be, in degrees of freedom
+    # Least that −2 log Λ of an environment against the rest is expected to be, in degrees of
+    # freedom
     least_unit: float = 1.0
 
-    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
-        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ. counts
-        (G,): rows of the groups that are compared, if these are not the environments; others (G,): baselines that each
-        group has beside the first"""
-        degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
+    def null_of(
+        self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
+    ) -> Null:
+        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that
+        may differ. counts (G,): rows of the groups that are compared, if these are not the
+        environments; others (G,): baselines that each group has beside the first"""
+        degrees = (
+            figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
+        )
         return Null.of_deviance(degrees, 2.0 * degrees, degrees)
 
-    def scattered_null(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
-        """`null_of` where fits have a parameter for the scatter too: the law of a linear Gaussian model with as many"""
-        rows = np.append(self.data.counts if counts is None else counts, self.data.n_rows).astype(float)
+    def scattered_null(
+        self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
+    ) -> Null:
+        """`null_of` where fits have a parameter for the scatter too: the law of a linear Gaussian
+        model with as many"""
+        rows = np.append(self.data.counts if counts is None else counts, self.data.n_rows).astype(
+            float
+        )
         more = np.broadcast_to(others, len(rows) - 1)
         local = (figures.degrees + figures.parameters - more.sum()) / (len(rows) - 1)
         parameters = np.column_stack([local[:, None] + more, figures.parameters])
@@ -266,7 +320,8 @@ class LikelihoodRatioModel(BoundModel):
 
 
 class Maximum(NamedTuple):
-    """log_likelihood at the maximum, coefficients (k,) and intercept there, number of parameters in all."""
+    """log_likelihood at the maximum, coefficients (k,) and intercept there, number of parameters in
+    all."""
 
     log_likelihood: float
     coefficients: Floats
@@ -277,9 +332,10 @@ class Maximum(NamedTuple):
 class ByLikelihood(ABC):
     """Base of specifications (frozen dataclasses) that say how one table is fitted.
 
-    Each declares, as class attributes, `kind` of the outcome, "number", "class" or "count", and `link`: "identity",
-    "log", "logit", of which `mean` is the inverse, or the name of another one, with a `mean` of its own. By these
-    effects are differences or ratios, and held-out data are scored; what has no meaning then is refused.
+    Each declares, as class attributes, `kind` of the outcome, "number", "class" or "count", and
+    `link`: "identity", "log", "logit", of which `mean` is the inverse, or the name of another one,
+    with a `mean` of its own. By these effects are differences or ratios, and held-out data are
+    scored; what has no meaning then is refused.
     """
 
     name: str = "maximum likelihood"
@@ -288,28 +344,42 @@ class ByLikelihood(ABC):
 
     @abstractmethod
     def maximise(self, X: Floats, y: Floats) -> Maximum | None:
-        """The fit to rows X (n, k), y (n,) with an intercept; None where there is none (too few rows, no maximum)."""
+        """The fit to rows X (n, k), y (n,) with an intercept; None where there is none (too few
+        rows, no maximum)."""
 
     def mean(self, predictor: Floats) -> Floats:
         """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
         return np.asarray(INVERSE_LINKS[link_of(self)](predictor))
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) numbers of which least squares tell how coefficients differ between environments: logarithms with a log
-        link; else the outcome itself, which to first order has the same coefficients up to a factor."""
-        return np.asarray(np.log(data.y)) if link_of(self) == "log" and data.y.min() > 0.0 else data.y
+        """(N,) numbers of which least squares tell how coefficients differ between environments:
+        logarithms with a log link; else the outcome itself, which to first order has the same
+        coefficients up to a factor."""
+        return (
+            np.asarray(np.log(data.y)) if link_of(self) == "log" and data.y.min() > 0.0 else data.y
+        )
 
     def check(self) -> None:
         """Raise where no kind and link are declared, or where others are than `mean` has."""
-        name, kind, link = type(self).__name__, kind_of(self), link_of(self)
+        name = type(self).__name__
+        kind = kind_of(self)
+        link = link_of(self)
         if kind.censored:
-            what = f"{name} declares kind='time', but maximise() is not told which times are censored"
+            what = (
+                f"{name} declares kind='time', but maximise() is not told which times are censored"
+            )
             raise SettingError(what, use(family="piecewise_exponential"))
         if link not in INVERSE_LINKS:
             if type(self).mean is ByLikelihood.mean:
-                raise SettingError(f"{name} declares the link {link!r}: add mean(), its inverse, or use a known link.")
+                raise SettingError(
+                    f"{name} declares the link {link!r}: add mean(), its inverse, or use a known "
+                    "link."
+                )
         elif not np.allclose(self.mean(_PROBE), INVERSE_LINKS[link](_PROBE), rtol=1e-9, atol=0.0):
-            raise SettingError(f"{name} declares the link {link!r}, of which its mean() is not the inverse: mend one.")
+            raise SettingError(
+                f"{name} declares the link {link!r}, of which its mean() is not the inverse: mend "
+                "one."
+            )
 
     def check_outcome(self, data: MultiEnvironmentData) -> None:
         """Raise where outcomes are none of the declared kind."""
@@ -317,29 +387,46 @@ class ByLikelihood(ABC):
         y = data.y
         known = kind.fits(y)
         if not known.all():
-            told = f"{type(self).__name__} declares kind={kind.name!r}: {data.outcome_name!r} must be {kind.coding}"
-            raise DataError(f"{told}, and is not in {rows_text(int((~known).sum()))}, such as {y[~known][0]:g}.")
+            told = (
+                f"{type(self).__name__} declares kind={kind.name!r}: {data.outcome_name!r} "
+                f"must be {kind.coding}"
+            )
+            raise DataError(
+                f"{told}, and is not in {rows_text(int((~known).sum()))}, such as {y[~known][0]:g}."
+            )
 
     def check_mean(self, data: MultiEnvironmentData, intercept: float) -> str:
-        """Return what is to be said of a prediction without features that is not the mean of the outcome; raise where
-        it is out of its range, or where another link makes it the mean."""
-        y, name, link = data.y, type(self).__name__, link_of(self)
-        mean, error = float(y.mean()), float(y.std()) / np.sqrt(len(y))
+        """Return what is to be said of a prediction without features that is not the mean of the
+        outcome; raise where it is out of its range, or where another link makes it the mean."""
+        y = data.y
+        name = type(self).__name__
+        link = link_of(self)
+        mean = float(y.mean())
+        error = float(y.std()) / np.sqrt(len(y))
         predicted = float(self.mean(np.array([intercept]))[0])
         exact = _EXACT * (abs(mean) + error)
         if abs(predicted - mean) <= max(exact, _EXACT * float(np.ptp(y))):
             return ""
-        told = f"{name} predicts {predicted:.4g} without features by the link {link!r}, and {data.outcome_name!r}"
+        told = (
+            f"{name} predicts {predicted:.4g} without features by the link {link!r}, and "
+            f"{data.outcome_name!r}"
+        )
         with np.errstate(over="ignore"):
-            others = {other: float(inverse(np.array([intercept]))[0]) for other, inverse in INVERSE_LINKS.items()}
+            others = {
+                other: float(inverse(np.array([intercept]))[0])
+                for other, inverse in INVERSE_LINKS.items()
+            }
         right = [other for other, value in others.items() if abs(value - mean) <= exact]
         if right:
             raise SettingError(
-                f"{told} has the mean {mean:.4g}, as by the link {right[0]!r}: declare the link it fits."
+                f"{told} has the mean {mean:.4g}, as by the link {right[0]!r}: declare the link "
+                "it fits."
             )
         if not y.min() <= predicted <= y.max():
             ends = f"is between {y.min():.4g} and {y.max():.4g}"
-            raise SettingError(f"{told} {ends}: mend its link, its mean() or the intercept of maximise().")
+            raise SettingError(
+                f"{told} {ends}: mend its link, its mean() or the intercept of maximise()."
+            )
         return (
             f"{told} has the mean {mean:.4g}: it predicts something else."
             if abs(predicted - mean) > _FAR * error
@@ -355,9 +442,11 @@ class ByLikelihood(ABC):
 
 
 class LikelihoodModel(LikelihoodRatioModel):
-    """A specification tied to rows. Columns that are constant or dependent in an environment are left out there.
+    """A specification tied to rows. Columns that are constant or dependent in an environment are
+    left out there.
 
-    strata (N,) : rows with the same number have the same baseline, if baselines are free; None: the environments
+    strata (N,) : rows with the same number have the same baseline, if baselines are free; None: the
+        environments
     """
 
     def __init__(
@@ -372,7 +461,9 @@ class LikelihoodModel(LikelihoodRatioModel):
         self._strata = data.environment_index if strata is None else strata
         nothing = specification.maximise(np.empty((data.n_rows, 0)), data.y)
         self._always = 1 if nothing is None else nothing.n_parameters
-        self._other_mean = "" if nothing is None else specification.check_mean(data, nothing.intercept)
+        self._other_mean = (
+            "" if nothing is None else specification.check_mean(data, nothing.intercept)
+        )
         self._scatters = self._always > 1
         self.compares = self.compared((*IN_MEAN, DISPERSION) if self._scatters else IN_MEAN)
         self.judged = ("invariance", "rho", *["tau"] * self._scatters)
@@ -381,15 +472,17 @@ class LikelihoodModel(LikelihoodRatioModel):
     def always(self) -> int:
         return self._always
 
-    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
+    def null_of(
+        self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
+    ) -> Null:
         if not self._scatters:
             return super().null_of(figures)
         beside = [self._dummies(rows).shape[1] for rows in row_groups(self.data)[:-1]]
         return self.scattered_null(figures, others=np.array(beside))
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        """On environments with few rows for the parameters of the largest of the leading subsets, and on a mean that is
-        none."""
+        """On environments with few rows for the parameters of the largest of the leading subsets,
+        and on a mean that is none."""
         alarms = (self._other_mean,) if self._other_mean else ()
         leading = as_masks(masks, self.n_features).astype(np.int64)
         parameters = self._always + int((leading @ self._needed).max(initial=0))
@@ -398,7 +491,9 @@ class LikelihoodModel(LikelihoodRatioModel):
             return Remarks(alarms=alarms)
         where = with_counts(self.data.environments, np.where(few, self.data.counts, 0))
         told = f"Fewer than {_FEW_PER_PARAMETER} rows for each of {parameters} parameters: {where}"
-        return Remarks((f"{told}. P-values of invariance rest on many rows, and may be too small.",), alarms)
+        return Remarks(
+            (f"{told}. P-values of invariance rest on many rows, and may be too small.",), alarms
+        )
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
         for e, label in enumerate(self.data.environments):
@@ -418,12 +513,13 @@ class LikelihoodModel(LikelihoodRatioModel):
         for row, (fit, used) in zip(slopes, fits, strict=True):
             row[used] = fit.coefficients
         intercepts = np.array([fit.intercept for fit, _ in fits])
-        names, pooled = self.features.chosen(mask).columns, np.nan_to_num(slopes[-1])
+        names = self.features.chosen(mask).columns
+        pooled = np.nan_to_num(slopes[-1])
         return Fit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
 
     def baselines(self, subset: Subset) -> tuple[Floats, Floats]:
-        """Return the baseline of each environment on the scale of the link, by the stratified fit, of a row with the
-        mean of each column over all rows; standard errors are not known.
+        """Return the baseline of each environment on the scale of the link, by the stratified fit,
+        of a row with the mean of each column over all rows; standard errors are not known.
 
         Returns
         -------
@@ -440,7 +536,8 @@ class LikelihoodModel(LikelihoodRatioModel):
         return values, np.full(self.n_environments, np.nan)
 
     def computed(self, masks: Mask) -> Figures:
-        enough, unknown = self.supported(masks), (np.nan, np.nan, 0.0, np.nan)
+        enough = self.supported(masks)
+        unknown = (np.nan, np.nan, 0.0, np.nan)
         fitted = ordered_map(self._figures_of, self.features.expand(masks[enough]), self.n_jobs)
         each = [next(fitted) if possible else unknown for possible in enough]
         return Figures(*np.array(each, dtype=float).reshape(len(each), len(Figures._fields)).T)
@@ -454,16 +551,19 @@ class LikelihoodModel(LikelihoodRatioModel):
         own = sum(fit.log_likelihood for fit in local)
         differ = len(local) > 1 and not (self.free and degrees == 0)
         value = pooled.log_likelihood - own if differ else 0.0
-        # Above 0 an optimiser stopped early: a little, which is rounding, or too early for log Λ to make sense.
+        # Above 0 an optimiser stopped early: a little, which is rounding, or too early for log Λ to
+        # make sense.
         if value > 0.0:
             value = 0.0 if value <= _ROUNDING * max(1.0, abs(own)) else -np.inf
         return value, pooled.log_likelihood, degrees, pooled.n_parameters
 
     def _fitted(self, chosen: Mask, local: bool = True) -> list[tuple[Maximum, Mask]] | None:
-        """Fits of chosen columns (q,) and the columns that each could use, the pooled one last; None where none is."""
+        """Fits of chosen columns (q,) and the columns that each could use, the pooled one last;
+        None where none is."""
         fits = []
         for rows in row_groups(self.data)[0 if local else -1 :]:
-            X, dummies = self.data.X[np.ix_(rows, chosen)], self._dummies(rows)
+            X = self.data.X[np.ix_(rows, chosen)]
+            dummies = self._dummies(rows)
             n_dummies = dummies.shape[1]
             columns = np.column_stack([dummies, X]) if n_dummies else X
             used = independent_columns(columns)
@@ -472,11 +572,14 @@ class LikelihoodModel(LikelihoodRatioModel):
                 return None
             if n_dummies:
                 steps, slopes = np.split(fit.coefficients, [n_dummies])
-                fit = fit._replace(coefficients=slopes, intercept=fit.intercept + dummies.mean(axis=0) @ steps)
+                fit = fit._replace(
+                    coefficients=slopes, intercept=fit.intercept + dummies.mean(axis=0) @ steps
+                )
             fits.append((fit, used[n_dummies:]))
         return fits
 
     def _dummies(self, rows: Integers) -> Floats:
-        """(n, S − 1) of the strata of these rows, without the first; no column where baselines are not free"""
+        """(n, S − 1) of the strata of these rows, without the first; no column where baselines are
+        not free"""
         strata = np.unique(self._strata[rows])[1:] if self.free else np.empty(0)
         return (self._strata[rows][:, None] == strata).astype(float)

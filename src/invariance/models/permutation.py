@@ -1,4 +1,5 @@
-"""Each environment against the rest by permutations: what F tests say of noise with heavy tails, put right."""
+"""Each environment against the rest by permutations: what F tests say of noise with heavy tails,
+put right."""
 
 from __future__ import annotations
 
@@ -14,14 +15,17 @@ from ..moments.least_squares import unit_rows
 PERMUTATIONS = 999
 ENOUGH = 20
 _SEED = 20_261_118
-# Permuted rows in all, or at least so many of each environment: sums of so many residuals are nearly normal.
+# Permuted rows in all, or at least so many of each environment: sums of so many residuals are
+# nearly normal.
 _MOST_ROWS = 10_000
 _FEWEST_ROWS = 200
-# A block of permutations has so many at most, of so many numbers, and so many blocks are kept: drawing takes most time.
+# A block of permutations has so many at most, of so many numbers, and so many blocks are kept:
+# drawing takes most time.
 _AT_ONCE = 50
 _MOST_NUMBERS = 200_000
 _BLOCKS_KEPT = 64
-# Eigenvalues of products of orthonormal columns, and relative singular values of columns, that count as 0.
+# Eigenvalues of products of orthonormal columns, and relative singular values of columns, that
+# count as 0.
 _ROUNDING = 1e-12
 _DEPENDENT = 1e-9
 # Decimals, relative to the largest residual, beyond which residuals differ by rounding alone.
@@ -29,7 +33,8 @@ _DIGITS = 9
 
 
 def sampled_rows(places: Integers) -> Integers:
-    """Rows that are permuted, of places (N,) of environments: all, or of each environment as many as suffice."""
+    """Rows that are permuted, of places (N,) of environments: all, or of each environment as many
+    as suffice."""
     counts = np.bincount(places)
     most = max(_FEWEST_ROWS, _MOST_ROWS // len(counts))
     if len(places) <= _MOST_ROWS or counts.max() <= most:
@@ -39,21 +44,28 @@ def sampled_rows(places: Integers) -> Integers:
     return np.sort(np.concatenate([rng.permutation(rows)[:most] for rows in own]))
 
 
-def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float, within: bool = False) -> float:
-    """Return how often F tests of each environment against the rest have a p-value of at most `smallest` when the
-    residuals of the common fit of y (n,) on X (n, k) and a constant are permuted over all rows; 0 if never.
+def permutation_p_value(
+    X: Floats, y: Floats, places: Integers, smallest: float, within: bool = False
+) -> float:
+    """Return how often F tests of each environment against the rest have a p-value of at most
+    `smallest` when the residuals of the common fit of y (n,) on X (n, k) and a constant are
+    permuted over all rows; 0 if never.
 
-    This takes the place of Šidák's rule, which heavy tails break. The residuals keep their distribution and lose their
-    environment (Freedman and Lane 1983, doi:10.1080/07350015.1983.10509354). Once `ENOUGH` permutations deviate as much
-    as the data, the p-value is their share (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301). The order of rows
-    does not count, nor, where no residuals are tied, that of environments or the units of y: rows are sorted.
+    This takes the place of Šidák's rule, which heavy tails break. The residuals keep their
+    distribution and lose their environment (Freedman and Lane 1983,
+    doi:10.1080/07350015.1983.10509354). Once `ENOUGH` permutations deviate as much as the data, the
+    p-value is their share (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301). The order of rows
+    does not count, nor, where no residuals are tied, that of environments or the units of y: rows
+    are sorted.
 
     within : X and y are centred within environments, each of which has its own constant"""
     columns = _orthonormal(X)[:, int(within) :]
     residuals = y - y.mean()
     residuals = residuals - columns @ (columns.T @ residuals)
     order = _canonical_order(X, residuals, places)
-    columns, residuals, places = columns[order], residuals[order], places[order]
+    columns = columns[order]
+    residuals = residuals[order]
+    places = places[order]
     rows = [np.flatnonzero(places == e) for e in np.unique(places)]
     products = np.array([columns[part].T @ columns[part] for part in rows])
     own, ranks = _inverse_roots(products)
@@ -64,13 +76,17 @@ def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float,
     tested = degrees > 0
     # What an environment has to save, in units of the residual variance
     with np.errstate(divide="ignore"):
-        limits[tested] = left * (1.0 / betaincinv(0.5 * left, 0.5 * degrees[tested], smallest) - 1.0)
-    total, reached = float(residuals @ residuals), 0
+        limits[tested] = left * (
+            1.0 / betaincinv(0.5 * left, 0.5 * degrees[tested], smallest) - 1.0
+        )
+    total = float(residuals @ residuals)
+    reached = 0
     at_once = max(1, min(_AT_ONCE, _MOST_NUMBERS // len(residuals)))
     for first in range(0, PERMUTATIONS, at_once):
         drawn = residuals[_permutations(len(residuals), first, min(at_once, PERMUTATIONS - first))]
         scores = np.stack([drawn[:, part] @ columns[part] for part in rows])
-        whole, fitted = scores.sum(axis=0), _squares(scores, own)
+        whole = scores.sum(axis=0)
+        fitted = _squares(scores, own)
         saved = fitted + _squares(whole - scores, rest) - (whole**2).sum(axis=1)
         varying = total
         if within:
@@ -91,7 +107,8 @@ def _permutations(n: int, first: int, count: int) -> Integers:
 
 
 def _canonical_order(X: Floats, residuals: Floats, places: Integers) -> Integers:
-    """Rows by their absolute residual (n,); those that are tied, but for rounding, by what else they have."""
+    """Rows by their absolute residual (n,); those that are tied, but for rounding, by what else
+    they have."""
     sizes = np.abs(residuals)
     rounded = np.round(sizes / max(sizes.max(initial=0.0), np.finfo(float).tiny), _DIGITS)
     return np.lexsort((places, *X.T, residuals > 0.0, rounded))
@@ -109,7 +126,9 @@ def _inverse_roots(products: Floats) -> tuple[Floats, Integers]:
     """(E, r, r) L with LL' = the pseudoinverses of products (E, r, r), and their ranks (E,)"""
     values, vectors = np.linalg.eigh(products)
     kept = values > _ROUNDING
-    return vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None], kept.sum(axis=1)
+    return vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[
+        :, None
+    ], kept.sum(axis=1)
 
 
 def _squares(scores: Floats, roots: Floats) -> Floats:

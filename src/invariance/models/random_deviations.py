@@ -1,9 +1,10 @@
-"""The linear Gaussian model whose coefficients deviate at random between environments, which may have any number of
-rows: log Λ compares no deviations with those of the largest likelihood, a score test tells whether there are more than
-is tolerated.
+"""The linear Gaussian model whose coefficients deviate at random between environments, which may
+have any number of rows: log Λ compares no deviations with those of the largest likelihood, a score
+test tells whether there are more than is tolerated.
 
-y = W(β + T u_e) + ε, W = (1, x − x̄), u_e ~ Normal(0, ω²·Var ε·I), T such that ω² is the share of the noise's variance
-that deviations explain, whatever the units and reference levels of the columns are."""
+y = W(β + T u_e) + ε, W = (1, x − x̄), u_e ~ Normal(0, ω²·Var ε·I), T such that ω² is the share of
+the noise's variance that deviations explain, whatever the units and reference levels of the columns
+are."""
 
 from __future__ import annotations
 
@@ -71,14 +72,16 @@ _STEPS_OF_EM = 20
 
 
 class DeviationModel(GaussianModel):
-    """Base of the models whose coefficients deviate at random, which takes no fits of single environments: by a test of
-    the coefficients and, where the rows are at hand, Levene's test of the spread, joined by Fisher's rule."""
+    """Base of the models whose coefficients deviate at random, which takes no fits of single
+    environments: by a test of the coefficients and, where the rows are at hand, Levene's test of
+    the spread, joined by Fisher's rule."""
 
     fits_each = False
 
     @abstractmethod
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        """(S,) p-values of coefficients that differ by no more than is tolerated; NaN outside the support"""
+        """(S,) p-values of coefficients that differ by no more than is tolerated; NaN outside the
+        support"""
 
     @abstractmethod
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
@@ -97,13 +100,17 @@ class DeviationModel(GaussianModel):
         chosen = as_masks(masks, self.n_features)
         mean = self.tested_means(chosen, tolerance)
         passed = mean >= smallest_p_value(tolerance)
-        passed[passed] = self._tested(chosen[passed], mean[passed], tolerance).joint >= tolerance.level
+        passed[passed] = (
+            self._tested(chosen[passed], mean[passed], tolerance).joint >= tolerance.level
+        )
         return passed
 
     def _tested(self, masks: Mask, mean: Floats, tolerance: Tolerance) -> InvarianceTest:
         inside, (spread, each) = ~np.isnan(mean), np.full((2, len(mean)), np.nan)
         spread[inside] = self.spread_p_values(masks[inside], tolerance.tau)
-        joint = without_spread(mean, tolerance) if self.data is None else joint_p_value(mean, spread)
+        joint = (
+            without_spread(mean, tolerance) if self.data is None else joint_p_value(mean, spread)
+        )
         return InvarianceTest(np.nan_to_num(mean), spread, each, np.where(inside, joint, 0.0))
 
 
@@ -115,7 +122,8 @@ class _OfAnyEnvironments(GaussianFromMoments):
 
 
 class GaussianRandomDeviations(DeviationModel):
-    """Environments of any size, from second moments; the spread of the noise is compared where the rows are at hand."""
+    """Environments of any size, from second moments; the spread of the noise is compared where the
+    rows are at hand."""
 
     kind = "linear Gaussian, random deviations"
 
@@ -128,8 +136,14 @@ class GaussianRandomDeviations(DeviationModel):
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        told = f"coefficients deviate at random between environments: {too_small_for_free(self.moments) or 'as asked'}."
-        unseen = "how the noise's spread differs was not looked at: that takes the rows, not moments alone."
+        told = (
+            "coefficients deviate at random between environments: "
+            f"{too_small_for_free(self.moments) or 'as asked'}."
+        )
+        unseen = (
+            "how the noise's spread differs was not looked at: that takes the rows, not "
+            "moments alone."
+        )
         return Remarks((told,) if self.data is not None else (told, unseen))
 
     def of(self, data: EnvironmentData) -> GaussianRandomDeviations:
@@ -145,7 +159,11 @@ class GaussianRandomDeviations(DeviationModel):
     def at_level(self, level: Level) -> BoundModel:
         from .free_baselines import FreeBaselineRandomDeviations
 
-        return FreeBaselineRandomDeviations(self) if level in self.lower_levels else super().at_level(level)
+        return (
+            FreeBaselineRandomDeviations(self)
+            if level in self.lower_levels
+            else super().at_level(level)
+        )
 
     @property
     def spent(self) -> int:
@@ -174,8 +192,8 @@ class GaussianRandomDeviations(DeviationModel):
         return self._figures(masks, likelihood=True)[:, SHARE]
 
     def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
-        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise; NaN outside the
-        support"""
+        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise; NaN
+        outside the support"""
         return score_p_values(lambda each: self._score(masks, each), share)
 
     def _score(self, masks: ArrayLike, share: Floats) -> tuple[Floats, Floats]:
@@ -188,7 +206,8 @@ class GaussianRandomDeviations(DeviationModel):
         return self.mean_p_values(masks, allowed / self.n_rows)
 
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
-        """(S,) of Levene's test: random deviations of the mean of absolute residuals; NaN without the rows"""
+        """(S,) of Levene's test: random deviations of the mean of absolute residuals; NaN without
+        the rows"""
         found = np.full(len(masks), np.nan)
         if self.data is None:
             return found
@@ -200,18 +219,23 @@ class GaussianRandomDeviations(DeviationModel):
         return found
 
     def absolute_p_value(self, mask: Mask, e: int) -> float | None:
-        """That absolute residuals of a subset (p,) have the same mean in one environment as in all others; None without
-        the rows"""
+        """That absolute residuals of a subset (p,) have the same mean in one environment as in all
+        others; None without the rows"""
         if self.data is None:
             return None
         (sums,), (squares,) = self._absolute_residuals(mask[None])
-        n, own = float(self.n_rows), float(self.moments.counts[e])
-        scatter, gap = squares - sums.sum() ** 2 / n, sums[e] - sums.sum() * own / n
+        n = float(self.n_rows)
+        own = float(self.moments.counts[e])
+        scatter = squares - sums.sum() ** 2 / n
+        gap = sums[e] - sums.sum() * own / n
         saved = gap**2 / (own * (1.0 - own / n))
-        return float(fdtrc(1.0, n - 2.0, saved / max(scatter - saved, np.finfo(float).tiny) * (n - 2.0)))
+        return float(
+            fdtrc(1.0, n - 2.0, saved / max(scatter - saved, np.finfo(float).tiny) * (n - 2.0))
+        )
 
     def _absolute_residuals(self, masks: Mask) -> tuple[Floats, Floats]:
-        """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their squares (S,)"""
+        """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their
+        squares (S,)"""
         X, y, starts = self._rows_by_environment
         slopes = self._pooled_slopes(self.features.expand(masks))
         # One product for each subset: one for all would round differently with their number.
@@ -220,16 +244,20 @@ class GaussianRandomDeviations(DeviationModel):
 
     @cached_property
     def _rows_by_environment(self) -> tuple[Floats, Floats, Integers]:
-        """Columns (q, N) and outcome (N,) less their means, environment by environment, and where each begins (E,)"""
+        """Columns (q, N) and outcome (N,) less their means, environment by environment, and where
+        each begins (E,)"""
         assert self.data is not None
         order = np.argsort(self.data.environment_index, kind="stable")
-        X, y = self.data.X[order].T, self.data.y[order]
+        X = self.data.X[order].T
+        y = self.data.y[order]
         starts = np.concatenate([[0], np.cumsum(self.moments.counts)[:-1]])
         return np.ascontiguousarray(X - X.mean(axis=1, keepdims=True)), y - y.mean(), starts
 
     def _pooled_slopes(self, columns: Mask) -> Floats:
-        """(S, q) least squares over all rows, 0 outside subsets of columns (S, q) and for those that others give"""
-        moments, scale = self.moments, self.pooled_scale
+        """(S, q) least squares over all rows, 0 outside subsets of columns (S, q) and for those
+        that others give"""
+        moments = self.moments
+        scale = self.pooled_scale
         order = np.append(moments.feature_columns, moments.outcome)
         gram = (moments.scatter[-1] * scale[:, None] * scale)[np.ix_(order, order)]
         starts, members = as_lists(columns & moments.present[-1, moments.feature_columns])
@@ -237,7 +265,9 @@ class GaussianRandomDeviations(DeviationModel):
         for s in np.flatnonzero(np.isnan(slopes).any(axis=1)):
             own = members[starts[s] : starts[s + 1]]
             slopes[s] = 0.0
-            slopes[s, own] = np.linalg.lstsq(gram[np.ix_(own, own)], gram[own, -1], rcond=PIVOT_TOLERANCE)[0]
+            slopes[s, own] = np.linalg.lstsq(
+                gram[np.ix_(own, own)], gram[own, -1], rcond=PIVOT_TOLERANCE
+            )[0]
         return slopes * scale[order[:-1]] / scale[order[-1]]
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
@@ -246,27 +276,38 @@ class GaussianRandomDeviations(DeviationModel):
         inside = ~np.isnan(figures[:, SHARE])
         share, gain = (np.where(inside, figures[:, which], 0.0) for which in (SHARE, GAIN))
         signal = np.where(inside, self.signal_of(gain), 0.0)
-        return score_difference(lambda each: self._score(chosen, each), share, self.n_rows, signal, ends)
+        return score_difference(
+            lambda each: self._score(chosen, each), share, self.n_rows, signal, ends
+        )
 
     # ---------------------------------------------------------------- fits
 
     def blups(self, subset: Subset) -> Blups:
-        """Generalised least squares of a subset at the estimated ω², and the predicted deviations of environments."""
+        """Generalised least squares of a subset at the estimated ω², and the predicted deviations
+        of environments."""
         mask = as_mask(subset, self.feature_names)
         share = float(self.deviation_shares(mask[None])[0])
         self.require(not np.isnan(share), mask)
         return blups_of(self, mask, share)
 
     def effects_about(self, mask: Mask, coefficients: Floats, intercept: float) -> Floats:
-        """(E, 1 + k) by what intercept and coefficients of environments differ from a line on the columns (k,) of a
-        subset (p,), predicted from what this line leaves"""
-        moments, at, y = self.moments, coordinates(self, mask), self.moments.outcome
-        columns, middle = moments.feature_columns[self.features.expand(mask)], moments.pooled_mean
+        """(E, 1 + k) by what intercept and coefficients of environments differ from a line on the
+        columns (k,) of a subset (p,), predicted from what this line leaves"""
+        moments = self.moments
+        at = coordinates(self, mask)
+        y = self.moments.outcome
+        columns = moments.feature_columns[self.features.expand(mask)]
+        middle = moments.pooled_mean
         left = np.zeros(len(self._sites.products))
-        left[np.append(columns, y) + 1] = np.append(-coefficients, 1.0) / self.pooled_scale[np.append(columns, y)]
+        left[np.append(columns, y) + 1] = (
+            np.append(-coefficients, 1.0) / self.pooled_scale[np.append(columns, y)]
+        )
         left[0] = (middle[y] - intercept - coefficients @ middle[columns]) * np.sqrt(self.n_rows)
-        place, scale = np.append(0, at.used + 1), np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
-        scores = np.einsum("aje,j->ea", self._sites.products[place], left) @ (at.basis / scale[place, None])
+        place = np.append(0, at.used + 1)
+        scale = np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
+        scores = np.einsum("aje,j->ea", self._sites.products[place], left) @ (
+            at.basis / scale[place, None]
+        )
         share = float(self.deviation_shares(mask[None])[0])
         found = share * np.einsum("eij,ej->ei", at.at(share)[0], scores) @ at.basis.T
         effects = np.zeros((len(found), 1 + len(columns)))
@@ -275,10 +316,14 @@ class GaussianRandomDeviations(DeviationModel):
         return effects
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """Generalised least squares; coefficients of an environment are its own predicted ones (BLUP)."""
+        """Generalised least squares; coefficients of an environment are its own predicted ones
+        (BLUP)."""
         found = self.blups(subset)
-        mask, n_local = as_mask(subset, self.feature_names), self.n_environments * local
-        varies = self.moments.present[:n_local, self.moments.feature_columns[self.features.expand(mask)]]
+        mask = as_mask(subset, self.feature_names)
+        n_local = self.n_environments * local
+        varies = self.moments.present[
+            :n_local, self.moments.feature_columns[self.features.expand(mask)]
+        ]
         each = np.where(varies, found.coefficients[:n_local], np.nan), found.intercepts[:n_local]
         columns = self.features.chosen(mask).columns
         return Fit(columns, found.coefficients[-1], float(found.intercepts[-1]), *each)
@@ -290,10 +335,13 @@ class GaussianRandomDeviations(DeviationModel):
         return StandardErrors(found.errors, freedom)
 
     def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
-        """By least squares in each environment, with one noise variance: small ones could not estimate theirs."""
+        """By least squares in each environment, with one noise variance: small ones could not
+        estimate theirs."""
         mask = as_mask(subset, self.feature_names)
         fit = linear_fit(self.data, self.moments, mask)
-        errors = linear_errors(self.data, self.moments, self.features.expand(mask), common_noise=True)
+        errors = linear_errors(
+            self.data, self.moments, self.features.expand(mask), common_noise=True
+        )
         values = np.vstack([fit.local_coefficients, fit.coefficients])
         own = printed._replace(values=values, errors=errors.values, freedom=errors.freedom)
         return super().own_estimates(mask, own)
@@ -310,7 +358,8 @@ class GaussianRandomDeviations(DeviationModel):
 
     def residuals(self, masks: Mask) -> Residuals:
         """Of the pooled fits alone."""
-        figures, y = self._figures(masks), self.moments.outcome
+        figures = self._figures(masks)
+        y = self.moments.outcome
         total = float(self.moments.scatter[-1, y, y])
         rss = total * np.exp(-2.0 * figures[:, [GAIN]] / self.n_rows)
         return Residuals(rss, figures[:, [RANK]] - 1.0, self.moments.group_counts[-1:], total)
@@ -319,7 +368,8 @@ class GaussianRandomDeviations(DeviationModel):
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
         """Noise, and what deviations add to it."""
-        figures, y = self._figures(masks, likelihood=True), self.moments.outcome
+        figures = self._figures(masks, likelihood=True)
+        y = self.moments.outcome
         risk = self.moments.scatter[-1, y, y] * figures[:, NOISE] * (1.0 + figures[:, SHARE])
         return np.where(np.isnan(risk), np.inf, risk)
 
@@ -334,19 +384,27 @@ class GaussianRandomDeviations(DeviationModel):
 
     @cached_property
     def _sites(self) -> Sites:
-        moments, scale = self.moments, np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
-        counts, gaps = moments.counts.astype(float), np.insert(moments.gaps, 0, 1.0, axis=1)
+        moments = self.moments
+        scale = np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
+        counts = moments.counts.astype(float)
+        gaps = np.insert(moments.gaps, 0, 1.0, axis=1)
         products = counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
         products[:, 1:, 1:] += moments.scatter[:-1]
         products *= scale[:, None] * scale
         last = np.ascontiguousarray(np.moveaxis(products, 0, 2))
         return Sites(last, products.sum(axis=0), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
 
-    def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
+    def _figures(
+        self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
+    ) -> Floats:
         """(S, 9) of `deviation_figures`"""
         chosen = as_masks(masks, self.n_features)
         # Walks over the same blocks of subsets are repeated at other tolerances.
-        key = (len(chosen), np.packbits(chosen).tobytes()) if likelihood and share is None and len(chosen) > 1 else None
+        key = (
+            (len(chosen), np.packbits(chosen).tobytes())
+            if likelihood and share is None and len(chosen) > 1
+            else None
+        )
         if key in self._known:
             return self._known[key]
         asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
@@ -363,46 +421,58 @@ class GaussianRandomDeviations(DeviationModel):
         return out
 
 
-# Free deviations of so many features, or of all if these are fewer, must leave every environment a degree of freedom,
-# and take no more than this share of all rows; else deviations are random.
-FREE_FEATURES, FREE_SHARE = 8, 0.25
+# Free deviations of so many features, or of all if these are fewer, must leave every environment a
+# degree of freedom, and take no more than this share of all rows; else deviations are random.
+FREE_FEATURES = 8
+FREE_SHARE = 0.25
 
 
 def too_small_for_free(data: EnvironmentData) -> str:
-    """Why environments, three or more, have too few rows for fits of their own; empty where they have enough."""
-    columns, counts = min(data.features.n_columns, FREE_FEATURES), np.asarray(data.counts)
-    needed, e = columns + 2, int(np.argmin(counts))
-    spent, fits = (columns + 1) * (len(counts) - 1) / counts.sum(), f"of {columns} column{'' if columns == 1 else 's'}"
+    """Why environments, three or more, have too few rows for fits of their own; empty where they
+    have enough."""
+    columns = min(data.features.n_columns, FREE_FEATURES)
+    counts = np.asarray(data.counts)
+    needed = columns + 2
+    e = int(np.argmin(counts))
+    spent = (columns + 1) * (len(counts) - 1) / counts.sum()
+    fits = f"of {columns} column{'' if columns == 1 else 's'}"
     if len(counts) > 2 and counts[e] < needed:
-        return f"{in_quotes(data.environments[e])} has {rows_text(int(counts[e]))}, and a fit {fits} takes {needed}"
+        return (
+            f"{in_quotes(data.environments[e])} has {rows_text(int(counts[e]))}, and a fit "
+            f"{fits} takes {needed}"
+        )
     taken = f"fits {fits} in each would take {spent:.0%} of the degrees of freedom"
     return taken if len(counts) > 2 and spent > FREE_SHARE else ""
 
 
 def levene_p_values(sums: Floats, squares: Floats, counts: Floats, tau: float) -> Floats:
-    """(S,) that means of absolute residuals differ between environments by no more than the share tau of themselves,
-    from their sums (S, E), sums of squares (S,) and counts (E,) of rows"""
-    n, total = counts.sum(), sums.sum(axis=1)
+    """(S,) that means of absolute residuals differ between environments by no more than the share
+    tau of themselves, from their sums (S, E), sums of squares (S,) and counts (E,) of rows"""
+    n = counts.sum()
+    total = sums.sum(axis=1)
     scatter = np.maximum(squares - total**2 / n, np.finfo(float).tiny)
     share = tau**2 * total**2 / n / scatter
     centred = sums - counts * (total / n)[:, None]
     weights = 1.0 / (1.0 + share[:, None] * counts)
-    K, c = counts * weights, centred * weights
+    K = counts * weights
+    c = centred * weights
     one = K.sum(axis=1)
     b = c.sum(axis=1) / one
     left = scatter - share * (centred * c).sum(axis=1) - b * c.sum(axis=1)
     statistic = ((c - K * b[:, None]) ** 2).sum(axis=1) / left
     two, three, four = ((K**power).sum(axis=1) for power in (2, 3, 4))
-    t1, t2 = one - two / one, two - 2.0 * three / one + (two / one) ** 2
+    t1 = one - two / one
+    t2 = two - 2.0 * three / one + (two / one) ** 2
     t3 = three - 3.0 * four / one + 3.0 * two * three / one**2 - (two / one) ** 3
     return pearson_tails(*standardised(statistic, n - 1.0, t1, t2, t3))
 
 
 class Coordinates(NamedTuple):
-    """Of one subset of rank k, its columns and a constant in coordinates in which their pooled products are N/k · I:
-    information (E, k, k), scores (E, k) and squares (E,) of the outcome; basis (1 + m, k): the constant and m columns
-    of the data, measured from their pooled means, times it are the coordinates, which have no constant where baselines
-    are free; used (m,): columns of the moments that stand for them"""
+    """Of one subset of rank k, its columns and a constant in coordinates in which their pooled
+    products are N/k · I: information (E, k, k), scores (E, k) and squares (E,) of the outcome;
+    basis (1 + m, k): the constant and m columns of the data, measured from their pooled means,
+    times it are the coordinates, which have no constant where baselines are free; used (m,):
+    columns of the moments that stand for them"""
 
     information: Floats
     scores: Floats
@@ -412,11 +482,14 @@ class Coordinates(NamedTuple):
 
     def at(self, share: float) -> tuple[Floats, Floats, Floats]:
         """V = (I + share · K)⁻¹ (E, k, k), VK (E, k, k) and Vc (E, k)"""
-        V = np.asarray(np.linalg.inv(np.eye(self.scores.shape[1]) + share * self.information), dtype=float)
+        V = np.asarray(
+            np.linalg.inv(np.eye(self.scores.shape[1]) + share * self.information), dtype=float
+        )
         return V, V @ self.information, np.asarray(np.einsum("eij,ej->ei", V, self.scores))
 
     def without_each(self, share: float) -> Floats:
-        """(E, k) generalised least squares without each environment; NaN where the others alone cannot be fitted"""
+        """(E, k) generalised least squares without each environment; NaN where the others alone
+        cannot be fitted"""
         _, whitened, moved = self.at(share)
         left = whitened.sum(axis=0) - whitened
         possible = np.linalg.cond(left) < 1.0 / PIVOT_TOLERANCE
@@ -426,29 +499,36 @@ class Coordinates(NamedTuple):
         return found
 
     def missed_without_each(self, share: float) -> Floats:
-        """(E,) squared errors in each environment of the fit to all others, in units of the outcome's sum of squares;
-        NaN where these have too few rows"""
+        """(E,) squared errors in each environment of the fit to all others, in units of the
+        outcome's sum of squares; NaN where these have too few rows"""
         b = self.without_each(share)
         fitted = np.einsum("ei,eij,ej->e", b, self.information, b)
         return np.asarray(self.squares - 2.0 * (b * self.scores).sum(axis=1) + fitted)
 
     def jackknife(self, share: float, b: Floats) -> Floats | None:
-        """(k, k) covariance of generalised least squares b (k,), by leaving out each environment in turn: right however
-        coefficients deviate, and for few environments with E − 1 degrees of freedom (of clusters: Bell and McCaffrey
-        2002, Survey Methodology 28, 169-181). None where one cannot be left out."""
+        """(k, k) covariance of generalised least squares b (k,), by leaving out each environment in
+        turn: right however coefficients deviate, and for few environments with E − 1 degrees of
+        freedom (of clusters: Bell and McCaffrey 2002, Survey Methodology 28, 169-181). None where
+        one cannot be left out."""
         apart = self.without_each(share) - b
         n = len(apart)
-        return None if n < 2 or np.isnan(apart).any() else np.asarray((n - 1.0) / n * apart.T @ apart)
+        return (
+            None if n < 2 or np.isnan(apart).any() else np.asarray((n - 1.0) / n * apart.T @ apart)
+        )
 
     def spread(self, share: float, noise: float) -> tuple[Floats, Floats]:
-        """Covariances (k, k) of the deviations of a new environment, each coefficient with its own variance, and of the
-        estimate of their mean, over that of the noise (in units of the outcome's sum of squares): by restricted maximum
-        likelihood, some steps of expectation and maximisation from ω² on (Laird and Ware 1982, doi 10.2307/2529876)"""
-        K, c, k = self.information, self.scores, self.scores.shape[1]
+        """Covariances (k, k) of the deviations of a new environment, each coefficient with its own
+        variance, and of the estimate of their mean, over that of the noise (in units of the
+        outcome's sum of squares): by restricted maximum likelihood, some steps of expectation and
+        maximisation from ω² on (Laird and Ware 1982, doi 10.2307/2529876)"""
+        K = self.information
+        c = self.scores
+        k = self.scores.shape[1]
         deviations = share * np.eye(k)
         for step in range(_STEPS_OF_EM + 1):
             V = np.linalg.inv(np.eye(k) + deviations @ K)
-            whitened, moved = K @ V, np.einsum("eji,ej->ei", V, c)
+            whitened = K @ V
+            moved = np.einsum("eji,ej->ei", V, c)
             inverse = np.linalg.inv(whitened.sum(axis=0))
             if step == _STEPS_OF_EM or share == 0.0:
                 break
@@ -461,7 +541,8 @@ class Coordinates(NamedTuple):
 
 
 def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
-    products, y = model._sites.products, model._sites.outcome
+    products = model._sites.products
+    y = model._sites.outcome
     place = np.append(0, model.pooled_lists(mask[None])[1] + 1)
     root, kept = _pivoted_root(products[np.ix_(place, place)].sum(axis=2))
     place = place[kept]
@@ -471,17 +552,21 @@ def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
     basis = scale[:, None] * T
     if 0 not in place:
         basis = np.vstack([np.zeros((1, len(place))), basis])
-    return Coordinates(T.T @ gram @ T, products[place, y].T @ T, products[y, y], basis, place[place > 0] - 1)
+    return Coordinates(
+        T.T @ gram @ T, products[place, y].T @ T, products[y, y], basis, place[place > 0] - 1
+    )
 
 
 class Blups(NamedTuple):
-    """Of k columns in E environments and, last, of a new one: coefficients and their standard errors (E + 1, k), 0 and
-    NaN for columns that others give; intercepts (E + 1,); levels and their errors (E + 1,): what is expected at the
-    means of an environment's own columns, and usual, by the coefficients of a new one; share: ω²; noise: Var ε;
-    freedom: its degrees of freedom. Errors of an environment are those of predicting its own coefficients; of the new
-    one those of the mean, by leaving out each environment, or by ω² where one cannot be left out; freedom_mean: of
-    these. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in a new environment at
-    w = (1, x − x̄), from how environments deviate, each coefficient by itself, and from the estimate of their mean"""
+    """Of k columns in E environments and, last, of a new one: coefficients and their standard
+    errors (E + 1, k), 0 and NaN for columns that others give; intercepts (E + 1,); levels and their
+    errors (E + 1,): what is expected at the means of an environment's own columns, and usual, by
+    the coefficients of a new one; share: ω²; noise: Var ε; freedom: its degrees of freedom. Errors
+    of an environment are those of predicting its own coefficients; of the new one those of the
+    mean, by leaving out each environment, or by ω² where one cannot be left out; freedom_mean: of
+    these. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in a new
+    environment at w = (1, x − x̄), from how environments deviate, each coefficient by itself, and
+    from the estimate of their mean"""
 
     coefficients: Floats
     errors: Floats
@@ -498,42 +583,71 @@ class Blups(NamedTuple):
 
 def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups:
     """Of a subset (p,) where deviations explain this share of the noise's variance."""
-    moments, at = model.moments, coordinates(model, mask)
-    columns, y, k = moments.feature_columns[model.features.expand(mask)], moments.outcome, at.scores.shape[1]
+    moments = model.moments
+    at = coordinates(model, mask)
+    columns = moments.feature_columns[model.features.expand(mask)]
+    y = moments.outcome
+    k = at.scores.shape[1]
     V, whitened, moved = at.at(share)
     inverse = np.linalg.inv(whitened.sum(axis=0))
-    b, freedom = inverse @ moved.sum(axis=0), float(model.n_rows - model.spent - k)
+    b = inverse @ moved.sum(axis=0)
+    freedom = float(model.n_rows - model.spent - k)
     left = at.squares.sum() - share * (at.scores * moved).sum() - b @ moved.sum(axis=0)
-    unit, scaled = 1.0 / model.pooled_scale[y], float(left) / freedom
+    unit = 1.0 / model.pooled_scale[y]
+    scaled = float(left) / freedom
     noise = scaled * unit**2
     own = b + share * np.einsum("eij,ej->ei", V, at.scores - at.information @ b)
-    # What the data leave open of u_e where b is known, and what b, as far as it counts there, leaves open.
+    # What the data leave open of u_e where b is known, and what b, as far as it counts there,
+    # leaves open.
     of_mean = at.jackknife(share, b)
     of_mean = scaled * inverse if of_mean is None else of_mean
     freedom_mean = min(model.n_environments - 1.0, freedom) or freedom
     covariances = np.concatenate([noise * (share * V + V @ inverse @ V), unit**2 * of_mean[None]])
     found = unit * np.vstack([own, b]) @ at.basis.T
     spread = at.basis @ covariances @ at.basis.T
-    where, constant = np.searchsorted(columns, at.used), np.append(1.0, -moments.pooled_mean[at.used])
-    coefficients, errors = np.zeros((len(found), len(columns))), np.full((len(found), len(columns)), np.nan)
+    where = np.searchsorted(columns, at.used)
+    constant = np.append(1.0, -moments.pooled_mean[at.used])
+    coefficients = np.zeros((len(found), len(columns)))
+    errors = np.full((len(found), len(columns)), np.nan)
     coefficients[:, where] = found[:, 1:]
     errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
     middle = float(moments.pooled_mean[y])
-    at_means = np.insert(np.vstack([moments.gaps[:, at.used], np.zeros(len(at.used))]), 0, 1.0, axis=1)
-    levels = middle + (at_means * found).sum(axis=1), np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means))
-    uncertainty, places = np.zeros((1 + len(columns), 1 + len(columns))), np.append(0, 1 + where)
+    at_means = np.insert(
+        np.vstack([moments.gaps[:, at.used], np.zeros(len(at.used))]), 0, 1.0, axis=1
+    )
+    levels = (
+        middle + (at_means * found).sum(axis=1),
+        np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means)),
+    )
+    uncertainty = np.zeros((1 + len(columns), 1 + len(columns)))
+    places = np.append(0, 1 + where)
     deviations, of_estimate = at.spread(share, scaled)
     uncertainty[np.ix_(places, places)] = at.basis @ (deviations + of_estimate) @ at.basis.T
-    intercepts, usual = middle + found @ constant, middle + at_means @ found[-1]
-    return Blups(coefficients, errors, intercepts, *levels, usual, share, noise, freedom, freedom_mean, uncertainty)
+    intercepts = middle + found @ constant
+    usual = middle + at_means @ found[-1]
+    return Blups(
+        coefficients,
+        errors,
+        intercepts,
+        *levels,
+        usual,
+        share,
+        noise,
+        freedom,
+        freedom_mean,
+        uncertainty,
+    )
 
 
 def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:
-    """Lower triangular factor of those columns of products (k, k) that others before them do not give, and which"""
+    """Lower triangular factor of those columns of products (k, k) that others before them do not
+    give, and which"""
     kept: list[int] = []
     root = np.zeros_like(gram)
     for j in range(len(gram)):
-        row = np.linalg.solve(root[: len(kept), : len(kept)], gram[kept, j]) if kept else np.empty(0)
+        row = (
+            np.linalg.solve(root[: len(kept), : len(kept)], gram[kept, j]) if kept else np.empty(0)
+        )
         pivot = gram[j, j] - row @ row
         if pivot > PIVOT_TOLERANCE * gram[j, j]:
             root[len(kept), : len(kept)], root[len(kept), len(kept)] = row, np.sqrt(pivot)

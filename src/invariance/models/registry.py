@@ -19,7 +19,8 @@ from .likelihood import ByLikelihood
 from .random_deviations import too_small_for_free
 from .regression import Regression
 
-AUTO, GAUSSIAN = "auto", "linear_gaussian"
+AUTO = "auto"
+GAUSSIAN = "linear_gaussian"
 MODELS = Registry(
     {
         AUTO: "models.registry:ByOutcome",
@@ -45,7 +46,10 @@ def as_family(given: str | Family) -> Family:
             raise _unknown(given, tuple(MODELS))
         return MODELS[given]()
     if isinstance(given, type) or not hasattr(given, "bind"):
-        raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
+        raise SettingError(
+            f"family={given!r} cannot be bound to data: pass a specification, such as "
+            "LinearGaussian()."
+        )
     if not isinstance(given, ByOutcome):
         kind_of(given)
         link_of(given)
@@ -53,7 +57,9 @@ def as_family(given: str | Family) -> Family:
 
 
 def _unknown(name: str, known: Sequence[str]) -> SettingError:
-    return SettingError(f"family={name!r} is not known{did_you_mean(name, known)}", *(use(family=k) for k in known))
+    return SettingError(
+        f"family={name!r} is not known{did_you_mean(name, known)}", *(use(family=k) for k in known)
+    )
 
 
 def parse_family(text: str) -> FamilyName | Family:
@@ -83,9 +89,9 @@ FAMILY_OF_KIND = {
 class ByOutcome:
     """The family by what the outcome is.
 
-    A time, where a column of events is named, gets PiecewiseExponential(); two values Logistic(); a count, as
-    `invariance.data.outcomes` tells it, or whatever has an exposure, NegativeBinomial(); any other number, and
-    second moments without rows, LinearGaussian().
+    A time, where a column of events is named, gets PiecewiseExponential(); two values Logistic(); a
+    count, as `invariance.data.outcomes` tells it, or whatever has an exposure, NegativeBinomial();
+    any other number, and second moments without rows, LinearGaussian().
     """
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
@@ -94,8 +100,9 @@ class ByOutcome:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A family that the outcome chose, which is kept when rows are left out: its name in MODELS, a clause that begins
-    with the name of the outcome, and whether the linear Gaussian model could be fitted as well, and is not."""
+    """A family that the outcome chose, which is kept when rows are left out: its name in MODELS, a
+    clause that begins with the name of the outcome, and whether the linear Gaussian model could be
+    fitted as well, and is not."""
 
     name: str
     reason: str
@@ -122,7 +129,9 @@ class Chosen:
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         model = self.family.bind(data, n_jobs)
-        model.reason = f"{self.reason}; family={GAUSSIAN!r} overrides" if self.overridable else self.reason
+        model.reason = (
+            f"{self.reason}; family={GAUSSIAN!r} overrides" if self.overridable else self.reason
+        )
         return model
 
 
@@ -135,16 +144,19 @@ def family_of(data: EnvironmentData) -> Chosen:
     kind = moments_of(data).kind
     if kind is not None and FAMILY_OF_KIND[kind.kind] == GAUSSIAN:
         return Chosen(GAUSSIAN, kind.reason)
-    return Chosen(GAUSSIAN, f"{data.outcome_name} is known by second moments alone, which fit no other family")
+    return Chosen(
+        GAUSSIAN, f"{data.outcome_name} is known by second moments alone, which fit no other family"
+    )
 
 
-# Features of which "auto" takes random deviations: those of more, whose subsets must be sampled, take minutes.
+# Features of which "auto" takes random deviations: those of more, whose subsets must be sampled,
+# take minutes.
 MOST_RANDOM = 20
 
 
 def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO) -> Family:
-    """The family that is fitted to the data: "auto" is replaced by its choice for all of them. deviations : of
-    coefficients between environments, "free", "random" or "auto"."""
+    """The family that is fitted to the data: "auto" is replaced by its choice for all of them.
+    deviations : of coefficients between environments, "free", "random" or "auto"."""
     if deviations not in get_args(Deviations):
         known = (use(deviations=value) for value in get_args(Deviations))
         raise SettingError(f"deviations={deviations!r} is not known", *known)
@@ -165,12 +177,17 @@ def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO
     small = deviations == AUTO and linear == LinearGaussian() and few and too_small_for_free(data)
     if deviations == "random" or small:
         random = {"deviations": "random"}
-        return replace(found, settings=random) if isinstance(found, Chosen) else replace(found, **random)
+        return (
+            replace(found, settings=random)
+            if isinstance(found, Chosen)
+            else replace(found, **random)
+        )
     return found
 
 
 def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:
-    """The family, and the data with what it makes of them: spline columns, or an outcome of 0 and 1."""
+    """The family, and the data with what it makes of them: spline columns, or an outcome of 0 and
+    1."""
     if isinstance(family, Additive):
         return family.with_splines(data)
     rows = rows_of(data)
@@ -184,12 +201,19 @@ def taken_by(family: Any) -> tuple[str, ...]:
 
 def refuse_unused(family: Family, data: EnvironmentData) -> None:
     """Raise where the data have an outcome column, or a design, that the family does not use."""
-    rows, fitted = rows_of(data), family.family if isinstance(family, Chosen) else family
+    rows = rows_of(data)
+    fitted = family.family if isinstance(family, Chosen) else family
     if rows is not None and rows.design is not None and not isinstance(fitted, LinearGaussian):
         what = f"{type(fitted).__name__} knows no environments {rows.design.in_words}"
-        periods = "" if rows.design.variable is None else f" cut {rows.design.variable.column!r} into periods,"
+        periods = (
+            ""
+            if rows.design.variable is None
+            else f" cut {rows.design.variable.column!r} into periods,"
+        )
         labels = f"{periods} and name one column of labels as environment"
-        raise SettingError(f"{what}:{labels.removeprefix(' and')}; for numbers family={GAUSSIAN!r} does.")
+        raise SettingError(
+            f"{what}:{labels.removeprefix(' and')}; for numbers family={GAUSSIAN!r} does."
+        )
     for role in () if rows is None else rows.outcome_columns:
         if role not in taken_by(family):
             name = getattr(data, f"{role}_name")
@@ -199,8 +223,10 @@ def refuse_unused(family: Family, data: EnvironmentData) -> None:
 
 def two_valued(moments: Moments, column: int) -> bool:
     """Whether second moments show that a column has two values."""
-    low, high = float(moments.minimum[:, column].min()), float(moments.maximum[:, column].max())
-    mean, scatter = float(moments.pooled_mean[column]), float(moments.scatter[-1, column, column])
+    low = float(moments.minimum[:, column].min())
+    high = float(moments.maximum[:, column].max())
+    mean = float(moments.pooled_mean[column])
+    scatter = float(moments.scatter[-1, column, column])
     return at_two_values(moments.n_rows, low, high, mean, scatter)
 
 

@@ -1,4 +1,5 @@
-"""Regressions by maximum likelihood in compiled code: what their families share, and the logistic one."""
+"""Regressions by maximum likelihood in compiled code: what their families share, and the logistic
+one."""
 
 from __future__ import annotations
 
@@ -47,34 +48,47 @@ from .invariance_test import MARGIN, Tolerance, deviance_test, without_spread
 from .likelihood import Figures, LikelihoodRatioModel
 from .separation import Pulls, infinite_coefficients
 
-# Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
+# Promised gains, in nats, below which fits count as done: those that are reported, and those of a
+# walk over all.
 REPORTED = 1e-10
 IN_BULK = 1e-4
-# The same where coefficients are read, whose error is about the root of it, and where guesses start from them.
+# The same where coefficients are read, whose error is about the root of it, and where guesses start
+# from them.
 READ = 1e-15
 _ROUGHLY = 1e-2
-# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, and by
-# more still without pseudo-data, since steps promise too little where rows are separated.
+# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than
+# their number, and by more still without pseudo-data, since steps promise too little where rows are
+# separated.
 _WALK_ERROR = 1e-3
-_SHARE, _SHARE_IF_SEPARATED = 0.25, 0.02
-_MOST_AT_ONCE, _PARTS = 64, 8
-# Blocks of a walk, which threads share, have the subsets of so many features at least; where there are more, 2 to this
-# power of blocks are enough.
-_FEWEST_LOW, _MANY_BLOCKS = 6, 6
-_MOST_FLIPS_REMEMBERED, _MOST_RESTS_REMEMBERED = 2000, 100_000
+_SHARE = 0.25
+_SHARE_IF_SEPARATED = 0.02
+_MOST_AT_ONCE = 64
+_PARTS = 8
+# Blocks of a walk, which threads share, have the subsets of so many features at least; where there
+# are more, 2 to this power of blocks are enough.
+_FEWEST_LOW = 6
+_MANY_BLOCKS = 6
+_MOST_FLIPS_REMEMBERED = 2000
+_MOST_RESTS_REMEMBERED = 100_000
 _MOST_SUBSETS_REMEMBERED = 1 << 21
 # What guessing all flips of a subset costs, about.
 _FITS_PER_GUESS = 10
-# Steps of the linear Gaussian's dense walk in the time that a subset takes, about: for each row, and for each column of
-# each fit.
-_STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
-# Change of a linear predictor over the range of a column in standard errors' units: fits that come to no end leave far
-# more open, and only where so much is open is it looked whether features separate the outcome.
+# Steps of the linear Gaussian's dense walk in the time that a subset takes, about: for each row,
+# and for each column of each fit.
+_STEPS_PER_ROW = 4.5
+_STEPS_PER_COLUMN = 25
+# Change of a linear predictor over the range of a column in standard errors' units: fits that come
+# to no end leave far more open, and only where so much is open is it looked whether features
+# separate the outcome.
 _UNCERTAIN = 30.0
-# A fit that explains less of the log-likelihood than this does not come near to separating the rows.
+# A fit that explains less of the log-likelihood than this does not come near to separating the
+# rows.
 _NEARLY_ALL = 0.5
 _MOST_REMEDIES = 3
-_R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features (Cox and Snell)."
+_R2 = (
+    "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features "
+    "(Cox and Snell)."
+)
 
 
 class RegressionWalk(SubsetWalk):
@@ -83,16 +97,24 @@ class RegressionWalk(SubsetWalk):
     model: RegressionModel
 
     def __init__(
-        self, model: RegressionModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+        self,
+        model: RegressionModel,
+        free: Integers,
+        forced: Integers,
+        tolerance: Tolerance | None = None,
     ) -> None:
         super().__init__(model, free, forced, tolerance)
         if self.n_low < len(free):
             self.n_low = min(self.n_low, max(_FEWEST_LOW, len(free) - _MANY_BLOCKS))
-        first, own, widths = model.n_always, model.beginning, model.features.widths
+        first = model.n_always
+        own = model.beginning
+        widths = model.features.widths
         # Columns that are always in come first.
         n_always = first + int(widths[forced].sum())
         columns = model.features.columns_of(np.concatenate([forced, free]).astype(np.int64))
-        self._rows = with_columns(model.problem, np.concatenate([np.arange(first), first + columns]))
+        self._rows = with_columns(
+            model.problem, np.concatenate([np.arange(first), first + columns])
+        )
         self._starts = n_always + np.concatenate([[0], np.cumsum(widths[free])]).astype(np.int64)
         self._beginning = np.insert(own, [first] * (n_always - first), 0.0, axis=1)
         share = _SHARE if model.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
@@ -103,43 +125,74 @@ class RegressionWalk(SubsetWalk):
         return self._known((high.tobytes(),), draws, least, lambda masks: self._walked(high, masks))
 
     def listed(
-        self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
+        self,
+        prefix: Integers,
+        max_size: int,
+        sizes: Mask,
+        members: NDArray32,
+        least: Floats | None = None,
     ) -> Walked:
-        draws, key = self.listed_draws(prefix, max_size, members), (prefix.tobytes(), max_size)
-        return self._known((*key, sizes.tobytes()), draws, least, lambda masks: self._one_by_one(masks, sizes))
+        draws = self.listed_draws(prefix, max_size, members)
+        key = (prefix.tobytes(), max_size)
+        return self._known(
+            (*key, sizes.tobytes()), draws, least, lambda masks: self._one_by_one(masks, sizes)
+        )
 
     def _known(
-        self, block: tuple[Hashable, ...], draws: Mask, least: Floats | None, walk: Callable[[Mask], Figures]
+        self,
+        block: tuple[Hashable, ...],
+        draws: Mask,
+        least: Floats | None,
+        walk: Callable[[Mask], Figures],
     ) -> Walked:
-        masks, walked = self.of_all_features(draws), self.model.walked
+        masks = self.of_all_features(draws)
+        walked = self.model.walked
         key = self.free.tobytes(), self.forced.tobytes(), *block
         known = walked.get(key)
         if known is None:
             known = walk(masks)
-            if sum(len(figures.pooled) for figures in list(walked.values())) + len(masks) <= _MOST_SUBSETS_REMEMBERED:
+            if (
+                sum(len(figures.pooled) for figures in list(walked.values())) + len(masks)
+                <= _MOST_SUBSETS_REMEMBERED
+            ):
                 walked[key] = known
-        gain = NO_GAIN if least is None else self._screened(known, masks @ self.model.features.widths, least)
+        gain = (
+            NO_GAIN
+            if least is None
+            else self._screened(known, masks @ self.model.features.widths, least)
+        )
         return Walked(known.log_ratio, gain)
 
     def _screened(self, figures: Figures, columns: Integers, least: Floats) -> Floats:
-        """(S,) gains of subsets with so many columns (S,), NaN where the deviance is too large for compatible ones"""
-        model, tolerance = self.model, self.tolerance
+        """(S,) gains of subsets with so many columns (S,), NaN where the deviance is too large for
+        compatible ones"""
+        model = self.model
+        tolerance = self.tolerance
         assert tolerance is not None
         gain = np.where(np.isnan(figures.log_ratio), np.nan, figures.pooled - model.empty)
         gain = of_interest(gain, columns, least)
         asked = np.flatnonzero(~np.isnan(gain))
         null = model.null_of(Figures(*(values[asked] for values in figures)))
-        tested, asked = null.variance > 0.0, asked[null.variance > 0.0]
+        tested = null.variance > 0.0
+        asked = asked[null.variance > 0.0]
         deviance = np.maximum(-2.0 * (figures.log_ratio[asked] + model.walk_error), 0.0)
         allowed = model.tolerated(gain[asked] + model.walk_error, tolerance)
-        p_values = deviance_test(deviance, -2.0 * null.expected[tested], null.degrees[tested], allowed)
+        p_values = deviance_test(
+            deviance, -2.0 * null.expected[tested], null.degrees[tested], allowed
+        )
         gain[asked[MARGIN * without_spread(p_values, tolerance) < tolerance.level]] = np.nan
         return gain
 
     def _walked(self, high: Integers, masks: Mask) -> Figures:
         most = len(self._rows.columns) + self._beginning.shape[1]
         log_ratio, pooled, ranks, _ = self.model.empty_scores(len(masks), 0)
-        layout = self._starts, np.arange(self._starts[0]), self._beginning, self._tolerance, work_for(self._rows, most)
+        layout = (
+            self._starts,
+            np.arange(self._starts[0]),
+            self._beginning,
+            self._tolerance,
+            work_for(self._rows, most),
+        )
         found = {"log_ratio": log_ratio, "pooled": pooled, "ranks": ranks}
         regress(WALK, self._rows, masks[:0], *layout, high.astype(np.int64), self.n_low, **found)
         log_ratio[~self.model.supported(masks)] = np.nan
@@ -153,7 +206,8 @@ class RegressionWalk(SubsetWalk):
 
 
 class Scores(NamedTuple):
-    """log Λ and the pooled log-likelihood (S,); ranks (S, E + 1); thetas (S, E + 1, K): of scaled columns"""
+    """log Λ and the pooled log-likelihood (S,); ranks (S, E + 1); thetas (S, E + 1, K): of scaled
+    columns"""
 
     log_ratio: Floats
     pooled: Floats
@@ -196,8 +250,8 @@ class RegressionModel(LikelihoodRatioModel):
         return vars(self) | {"walked": {}}
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
-        """As the environments' own fits have them, with the pseudo-data of each. With free baselines each of the others
-        has one of its own."""
+        """As the environments' own fits have them, with the pseudo-data of each. With free
+        baselines each of the others has one of its own."""
         found = np.array(self._rests.of(masks, self._compared))
         others = np.array([0, self.n_environments - 2]) if self.free else 0
         for e, n in enumerate(self.data.counts):
@@ -207,26 +261,37 @@ class RegressionModel(LikelihoodRatioModel):
 
     def _compared(self, masks: Mask) -> Floats:
         """(S, 3, E) log Λ, its degrees of freedom and the parameters of the pooled fit"""
-        problem, beginning, E = self.problem, self.beginning, self.data.n_environments
+        problem = self.problem
+        beginning = self.beginning
+        E = self.data.n_environments
         most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max())
-        found, sizes = np.empty((len(masks), 3, E)), ((E, float), (E + 1, np.int64), (E, np.int64))
+        found = np.empty((len(masks), 3, E))
+        sizes = ((E, float), (E + 1, np.int64), (E, np.int64))
 
         def one(part: slice) -> None:
             log_ratio, ranks, rests = (np.empty((len(masks[part]), n), kind) for n, kind in sizes)
             given = *self._layout, beginning, IN_BULK, work_for(problem, most)
-            regress(RESTS, problem, masks[part], *given, against=log_ratio, ranks=ranks, rests=rests)
-            parameters, others = ranks + self.profiled, rests + self.profiled_rests
+            regress(
+                RESTS, problem, masks[part], *given, against=log_ratio, ranks=ranks, rests=rests
+            )
+            parameters = ranks + self.profiled
+            others = rests + self.profiled_rests
             pooled = np.broadcast_to(parameters[:, -1:], log_ratio.shape)
-            found[part] = np.stack([log_ratio, parameters[:, :-1] + others - pooled, pooled], axis=1)
+            found[part] = np.stack(
+                [log_ratio, parameters[:, :-1] + others - pooled, pooled], axis=1
+            )
 
         in_parts(len(masks), self.n_jobs, one, 1)
         return found
 
     @cached_property
     def problem(self) -> Rows:
-        """The rows as kernels take them: after the intercept, if there is one, the columns in their order. With free
-        baselines, which take up any shift, they are centred within environments."""
-        data, order, first = self.data, self._order, self.n_always
+        """The rows as kernels take them: after the intercept, if there is one, the columns in their
+        order. With free baselines, which take up any shift, they are centred within
+        environments."""
+        data = self.data
+        order = self._order
+        first = self.n_always
         columns = np.ones((2, first + data.features.n_columns, data.n_rows))
         e = data.environment_index
         within = np.where(self._varies[e], data.X - self._centre[e], 0.0)
@@ -247,26 +312,40 @@ class RegressionModel(LikelihoodRatioModel):
         return self.specification.beginning(self.problem)
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        data, specification, alarms = self.data, self.specification, []
+        data = self.data
+        specification = self.specification
+        alarms = []
         leading = as_masks(masks, self.n_features)
-        events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
+        events = np.bincount(
+            data.environment_index, specification.events(data), data.n_environments
+        ).astype(float)
         rarer = np.minimum(events, data.counts - events) if specification.two_values else events
         each = listing(
             f"{in_quotes(data.environments[e])} {events[e]:,.0f} in {data.counts[e]:,}"
             for e in np.argsort(rarer, kind="stable")
         )
         either = " events or rows without one" if specification.two_values else ""
-        counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest{either} first: {each}."
+        counted = (
+            f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest{either} first: {each}."
+        )
         alike = (events == 0.0) | (specification.two_values & (events == data.counts))
         if alike.any():
             labels = with_counts(data.environments, np.where(alike, data.counts, 0))
             what = f"in environment {labels} no row, or every one, is an event"
             alarms.append(f"{what}: merge it with a similar one, or leave it out.")
-        separating = next((mask for mask in leading if specification.two_values and separates(self, mask)), None)
+        separating = next(
+            (mask for mask in leading if specification.two_values and separates(self, mask)), None
+        )
         if separating is not None:
             names = self.features.chosen(_fewest_separating(self, separating)).names
-            what = f"{format_subset(names)} separates the two values of {data.outcome_name!r} in all rows"
-            what = f"{what}, and its log ratio says nothing about invariance. Add rows, or leave out what is a copy or"
+            what = (
+                f"{format_subset(names)} separates the two values of {data.outcome_name!r} in "
+                "all rows"
+            )
+            what = (
+                f"{what}, and its log ratio says nothing about invariance. Add rows, or leave "
+                "out what is a copy or"
+            )
             exclude = (use(exclude=[name]) for name in names[:_MOST_REMEDIES])
             alarms.append(Message(f"{what} consequence of the outcome", *exclude))
         return Remarks((counted, _R2, *specification.remarks(self, leading)), tuple(alarms))
@@ -279,20 +358,25 @@ class RegressionModel(LikelihoodRatioModel):
     def empty_scores(self, n: int, most: int) -> Scores:
         """Of n subsets of at most so many parameters"""
         n_groups = len(self.problem.starts)
-        ranks, thetas = np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
+        ranks = np.empty((n, n_groups), np.int64)
+        thetas = np.empty((n, n_groups, max(most, 1)))
         return Scores(np.empty(n), np.empty(n), ranks, thetas)
 
     def scores(self, masks: Mask, tolerance: float = REPORTED) -> Scores:
         """Of the subsets in masks (S, p), whatever their size."""
-        n, beginning = len(masks), self.beginning
+        n = len(masks)
+        beginning = self.beginning
         most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max(initial=0))
         at_once = min(max(-(-n // _PARTS), 1), _MOST_AT_ONCE)
         scores = self.empty_scores(n, most)
 
         def one(first: int) -> None:
-            part, work = slice(first, first + at_once), work_for(self.problem, most)
+            part = slice(first, first + at_once)
+            work = work_for(self.problem, most)
             found = {name: values[part] for name, values in scores._asdict().items()}
-            regress(LIST, self.problem, masks[part], *self._layout, beginning, tolerance, work, **found)
+            regress(
+                LIST, self.problem, masks[part], *self._layout, beginning, tolerance, work, **found
+            )
 
         for _ in ordered_map(one, range(0, n, at_once), self.n_jobs):
             pass
@@ -309,10 +393,12 @@ class RegressionModel(LikelihoodRatioModel):
         same = self.free & (figures.degrees == 0.0) & ~np.isnan(log_ratio)
         return figures._replace(log_ratio=np.where(same, 0.0, log_ratio))
 
-    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
-        """With free baselines small environments inflate −2 log Λ, and their pseudo-data shrink it: of k slopes beside
-        b baselines in n rows that weigh m more each fit explains k·(1 + (k + b)/n)/(1 + mb/n), but for counts
-        k/(1 + mb/n), where many rows have k."""
+    def null_of(
+        self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
+    ) -> Null:
+        """With free baselines small environments inflate −2 log Λ, and their pseudo-data shrink it:
+        of k slopes beside b baselines in n rows that weigh m more each fit explains k·(1 + (k +
+        b)/n)/(1 + mb/n), but for counts k/(1 + mb/n), where many rows have k."""
         null = super().null_of(figures, counts, others)
         if not self.free:
             return null
@@ -321,11 +407,16 @@ class RegressionModel(LikelihoodRatioModel):
         b = np.append(1.0 + np.broadcast_to(others, len(own)), self.n_environments)
         k = figures.parameters - self.n_environments
         # The slopes that an environment identifies, on average
-        slopes = np.column_stack([np.tile(((figures.degrees + k) / len(own))[:, None], len(own)), k])
+        slopes = np.column_stack(
+            [np.tile(((figures.degrees + k) / len(own))[:, None], len(own)), k]
+        )
         inflated = n + self.specification.inflation * (slopes + b)
         explained = slopes * inflated / (n + self.specification.pseudo_rows * b)
         unit = np.divide(
-            explained[:, :-1].sum(axis=1) - explained[:, -1], null.degrees, np.ones(len(k)), where=null.degrees > 0.0
+            explained[:, :-1].sum(axis=1) - explained[:, -1],
+            null.degrees,
+            np.ones(len(k)),
+            where=null.degrees > 0.0,
         )
         return null._replace(expected=null.expected * unit, variance=null.variance * unit**2)
 
@@ -336,7 +427,8 @@ class RegressionModel(LikelihoodRatioModel):
 
     @cached_property
     def profiled(self) -> Integers:
-        """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out, beside a level"""
+        """(E + 1,) parameters of the fits in each environment and in the pool that are maximised
+        out, beside a level"""
         return np.append(np.zeros(self.n_environments, np.int64), max(self.n_baselines - 1, 0))
 
     @cached_property
@@ -350,7 +442,9 @@ class RegressionModel(LikelihoodRatioModel):
 
     def in_support(self, masks: Mask) -> Mask:
         """By the rows alone where pseudo-data keep fits finite."""
-        return self.supported(masks) if self.specification.pseudo_rows else super().in_support(masks)
+        return (
+            self.supported(masks) if self.specification.pseudo_rows else super().in_support(masks)
+        )
 
     def rescore(self, masks: ArrayLike) -> Floats:
         return self.log_ratio_many(masks)
@@ -363,18 +457,25 @@ class RegressionModel(LikelihoodRatioModel):
 
     def _guess(self, mask: Mask) -> FlipGuess:
         """(p,) each, of a subset (p,)"""
-        problem, beginning, widths = self.problem, self.beginning, self.features.widths
-        most, groups = len(problem.columns) + beginning.shape[1], len(problem.starts)
-        work, scores, gains = work_for(problem, most), self.empty_scores(1, most), np.empty((groups, self.n_features))
+        problem = self.problem
+        beginning = self.beginning
+        widths = self.features.widths
+        most = len(problem.columns) + beginning.shape[1]
+        groups = len(problem.starts)
+        work = work_for(problem, most)
+        scores = self.empty_scores(1, most)
+        gains = np.empty((groups, self.n_features))
         given = problem, mask[None], *self._layout, beginning, _ROUGHLY, work
         regress(LIST, *given, **scores._asdict())
         regress(FLIPS, *given, thetas=scores.thetas, gains=gains)
-        own, change = self.figures_of(*scores[:3]), np.where(mask, -widths, widths)
+        own = self.figures_of(*scores[:3])
+        change = np.where(mask, -widths, widths)
         log_ratios = np.minimum(own.log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
         known = self.supported(mask ^ np.eye(self.n_features, dtype=bool)) & ~np.isnan(log_ratios)
         log_ratios = np.where(known, log_ratios, -np.inf)
-        degrees, pooled = own.degrees + (groups - 2.0) * change, own.pooled + gains[-1]
+        degrees = own.degrees + (groups - 2.0) * change
+        pooled = own.pooled + gains[-1]
         null = self.null_of(Figures(log_ratios, pooled, degrees, own.parameters + change))
         return FlipGuess(log_ratios, pooled - self.empty, null.expected, null.variance)
 
@@ -389,21 +490,26 @@ class RegressionModel(LikelihoodRatioModel):
         return float(_FITS_PER_GUESS * self.steps_per_subset)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """One subset; with free baselines the slopes of the stratified fit, and as intercept the mean baseline: the
-        environments' own intercepts weighted by rows (times to an event: see `baselines`)."""
+        """One subset; with free baselines the slopes of the stratified fit, and as intercept the
+        mean baseline: the environments' own intercepts weighted by rows (times to an event: see
+        `baselines`)."""
         mask = as_mask(subset, self.feature_names)
         self.require(self.supported(mask[None])[0], mask)
         chosen = self.features.expand(mask)
-        first, scores = self.n_always, self.scores(mask[None], READ)
+        first = self.n_always
+        scores = self.scores(mask[None], READ)
         self.require(not np.isnan(scores.log_ratio[0]), mask)
         theta = scores.thetas[0]
         inverses, work = self._curvatures(chosen, theta)
         if self.free and first:
             theta[-1, 0] = np.average(work.levels, weights=self.data.counts)
         slopes = self._slopes(chosen, theta)
-        intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
+        intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (
+            theta[:, 0] if first else 0.0
+        )
         slopes[:-1][np.isnan(self._errors(chosen, inverses)[:-1])] = np.nan
-        columns, n_local = self.features.chosen(mask).columns, len(slopes) - 1 if local else 0
+        columns = self.features.chosen(mask).columns
+        n_local = len(slopes) - 1 if local else 0
         own = slopes[:n_local], intercepts[:n_local]
         return Fit(columns, slopes[-1], float(intercepts[-1]), *own, self.specification)
 
@@ -413,11 +519,14 @@ class RegressionModel(LikelihoodRatioModel):
         return np.asarray(thetas[:, first : first + int(chosen.sum())] / self._scale[:, chosen])
 
     def _curvatures(self, chosen: Mask, thetas: Floats) -> tuple[Floats, Work]:
-        """(m, n, n) inverses of minus the second derivatives at thetas (m, K) of columns (q,), in the last m of the
-        environments and the pool, and what the evaluation of the pool left"""
-        problem, first, n = self.problem, self.n_always, int(chosen.sum()) + self.beginning.shape[1]
+        """(m, n, n) inverses of minus the second derivatives at thetas (m, K) of columns (q,), in
+        the last m of the environments and the pool, and what the evaluation of the pool left"""
+        problem = self.problem
+        first = self.n_always
+        n = int(chosen.sum()) + self.beginning.shape[1]
         members = np.concatenate([np.arange(first), first + np.flatnonzero(chosen)])
-        inverses, work = np.empty((len(thetas), n, n)), work_for(problem, n)
+        inverses = np.empty((len(thetas), n, n))
+        work = work_for(problem, n)
         given = members[None, :0] > 0, members, members, thetas[:, :n].copy(), 0.0, work
         regress(CURVATURES, problem, *given, inverses=inverses)
         return inverses, work
@@ -426,27 +535,34 @@ class RegressionModel(LikelihoodRatioModel):
         """(E + 1, k) of the slopes of columns (q,); NaN where one is constant or dependent"""
         slopes = slice(self.n_always, self.n_always + int(chosen.sum()))
         variances = np.diagonal(inverses, axis1=1, axis2=2)[:, slopes]
-        return np.asarray(np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[:, chosen])
+        return np.asarray(
+            np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[:, chosen]
+        )
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         mask = as_mask(subset, self.feature_names)
-        chosen, scores = self.features.expand(mask), self.scores(mask[None])
+        chosen = self.features.expand(mask)
+        scores = self.scores(mask[None])
         rows = np.append(self.data.counts, self.data.n_rows)
         rows[-1] -= self.n_always * max(self.n_baselines - 1, 0)
         values = self._errors(chosen, self._curvatures(chosen, scores.thetas[0])[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
 
     def spread_of_slopes(self, mask: Mask) -> tuple[float, float, float]:
-        """Return Q = Σ(b_e − b)'V_e⁻¹(b_e − b) of the slopes b_e of a subset (p,) in each environment, with covariances
-        V_e and mean b by their inverses, its mean if they are the same, and its degrees of freedom: of k slopes in n
-        rows the mean is n/(n − k − 3) times these, as with a scatter that is estimated in each environment."""
+        """Return Q = Σ(b_e − b)'V_e⁻¹(b_e − b) of the slopes b_e of a subset (p,) in each
+        environment, with covariances V_e and mean b by their inverses, its mean if they are the
+        same, and its degrees of freedom: of k slopes in n rows the mean is n/(n − k − 3) times
+        these, as with a scatter that is estimated in each environment."""
         chosen = self.features.expand(mask)
-        k, thetas = int(chosen.sum()), self.scores(mask[None], READ).thetas[0]
+        k = int(chosen.sum())
+        thetas = self.scores(mask[None], READ).thetas[0]
         own = slice(self.n_always, self.n_always + k)
         covariances = self._curvatures(chosen, thetas)[0][:-1, own, own]
         # Per unit of scaled columns, which are the same in all environments
         ratio = self._scale[-1, chosen] / self._scale[:-1, chosen]
-        precisions = np.linalg.pinv(covariances * ratio[:, :, None] * ratio[:, None], hermitian=True)
+        precisions = np.linalg.pinv(
+            covariances * ratio[:, :, None] * ratio[:, None], hermitian=True
+        )
         slopes = thetas[:-1, own] * ratio
         weighted = np.einsum("eab,eb->ea", precisions, slopes)
         total = precisions.sum(axis=0)
@@ -458,34 +574,46 @@ class RegressionModel(LikelihoodRatioModel):
         return q, degrees * float(np.mean(self.data.counts / left)), degrees
 
     def estimates(self, subset: Subset) -> Estimates:
-        """Without pseudo-data, unless features separate the outcome of an environment, or of all rows."""
+        """Without pseudo-data, unless features separate the outcome of an environment, or of all
+        rows."""
         mask = as_mask(subset, self.feature_names)
         penalised = super().estimates(mask)
-        events = np.bincount(self.data.environment_index, self.specification.events(self.data), self.n_environments)
+        events = np.bincount(
+            self.data.environment_index, self.specification.events(self.data), self.n_environments
+        )
         alike = (events == 0.0) | (self.specification.two_values & (events == self.data.counts))
         values, errors, infinite = self._without_pseudo_data(mask)._plain()
         known = np.isfinite(penalised.values) & np.isfinite(penalised.errors)
         infinite = known & (infinite | ~np.isfinite(values) | ~np.isfinite(errors))
         # Without pseudo-data of its own the model has no other estimate.
-        instead = (penalised.values, penalised.errors) if self.specification.pseudo_rows else (np.nan, np.nan)
+        instead = (
+            (penalised.values, penalised.errors)
+            if self.specification.pseudo_rows
+            else (np.nan, np.nan)
+        )
         values = np.where(known, np.where(infinite, instead[0], values), penalised.values)
         errors = np.where(known, np.where(infinite, instead[1], errors), penalised.errors)
         return Estimates(values, errors, penalised.freedom, infinite, np.append(alike, False))
 
     def plain_maximum(self, mask: Mask) -> float:
-        """Return the pooled log-likelihood of a subset (p,) without pseudo-data; NaN if the fit comes to no end."""
+        """Return the pooled log-likelihood of a subset (p,) without pseudo-data; NaN if the fit
+        comes to no end."""
         held = held_features(mask[None])
         return float(self._without_pseudo_data(held).scores(mask[None][:, held]).pooled[0])
 
     def _without_pseudo_data(self, mask: Mask) -> RegressionModel:
-        """Return the model of the columns of a subset (p,) alone, at the same level, whose fits may have no maximum."""
+        """Return the model of the columns of a subset (p,) alone, at the same level, whose fits may
+        have no maximum."""
         plain = replace(self.specification, pseudo_rows=0.0)
-        bare = self.specification.model(plain, self.data.narrowed(mask), self.n_jobs).at_level(self.level)
+        bare = self.specification.model(plain, self.data.narrowed(mask), self.n_jobs).at_level(
+            self.level
+        )
         assert isinstance(bare, RegressionModel)
         return bare
 
     def _plain(self) -> tuple[Floats, Floats, Mask]:
-        """Return slopes of all columns, their errors, and which of them are infinite, (E + 1, k) each."""
+        """Return slopes of all columns, their errors, and which of them are infinite, (E + 1, k)
+        each."""
         every = np.ones(self.features.n_columns, dtype=bool)
         thetas = self.scores(np.ones((1, self.n_features), dtype=bool), READ).thetas[0]
         slopes = self._slopes(every, thetas)
@@ -498,8 +626,10 @@ class RegressionModel(LikelihoodRatioModel):
         return slopes, errors, infinite
 
     def _infinite(self, group: int) -> Mask:
-        """Return which of all columns (k,) have no finite slope in an environment or, of the last group, the pool."""
-        data, pooled = self.data, group == self.n_environments
+        """Return which of all columns (k,) have no finite slope in an environment or, of the last
+        group, the pool."""
+        data = self.data
+        pooled = group == self.n_environments
         rows, direction, baseline = self.specification.pulls(data, pooled)
         place = data.environment_index[rows]
         if pooled and self.level is not Level.full:
@@ -510,8 +640,8 @@ class RegressionModel(LikelihoodRatioModel):
     def baselines(self, subset: Subset) -> tuple[Floats, Floats]:
         """Return the baseline of each environment on the scale of the link, and its standard error.
 
-        By the stratified fit, of a row with the mean of each column over all rows. The intercept of `fit(subset)` is
-        their mean, weighted by rows, less the coefficients at these means.
+        By the stratified fit, of a row with the mean of each column over all rows. The intercept of
+        `fit(subset)` is their mean, weighted by rows, less the coefficients at these means.
 
         Returns
         -------
@@ -527,27 +657,34 @@ class RegressionModel(LikelihoodRatioModel):
         values = work.levels + away @ theta[1 : 1 + away.shape[1]]
         slopes = -work.cross[:, 1:]
         slopes[:, : away.shape[1]] += away
-        variances = 1.0 / work.cross[:, 0] + np.einsum("ea,ab,eb->e", slopes, inverse[1:, 1:], slopes)
+        variances = 1.0 / work.cross[:, 0] + np.einsum(
+            "ea,ab,eb->e", slopes, inverse[1:, 1:], slopes
+        )
         return values, np.sqrt(variances)
 
-    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> RegressionWalk:
+    def subset_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> RegressionWalk:
         return RegressionWalk(self, free, forced, tolerance)
 
     @property
     def steps_per_subset(self) -> int:
-        n_groups, n_columns = self.data.n_environments + 1, self.features.n_columns
+        n_groups = self.data.n_environments + 1
+        n_columns = self.features.n_columns
         return int(_STEPS_PER_ROW * self.data.n_rows + _STEPS_PER_COLUMN * n_groups * n_columns)
 
 
 def separates(model: RegressionModel, mask: Mask) -> bool:
-    """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
-    the other, so that the subset looks invariant whatever the environments do. With free baselines each environment may
-    have a plane parallel to it."""
-    data, fit = model.data, model.fit(mask, local=False)
+    """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the
+    outcome and all with the other, so that the subset looks invariant whatever the environments do.
+    With free baselines each environment may have a plane parallel to it."""
+    data = model.data
+    fit = model.fit(mask, local=False)
     event = model.specification.events(data) > 0.0
     X = data.X[:, data.features.expand(mask)]
     strata = data.environment_index if model.free else np.zeros(data.n_rows, np.intp)
-    lowest, highest = np.full(strata.max() + 1, np.inf), np.full(strata.max() + 1, -np.inf)
+    lowest = np.full(strata.max() + 1, np.inf)
+    highest = np.full(strata.max() + 1, -np.inf)
     predictor = X @ fit.coefficients + fit.intercept
     np.minimum.at(lowest, strata[event], predictor[event])
     np.maximum.at(highest, strata[~event], predictor[~event])
@@ -557,15 +694,19 @@ def separates(model: RegressionModel, mask: Mask) -> bool:
         return False
     from scipy.optimize import linprog
 
-    scale, levels = X.std(axis=0), (strata[:, None] == np.arange(len(lowest))).astype(float)
+    scale = X.std(axis=0)
+    levels = (strata[:, None] == np.arange(len(lowest))).astype(float)
     columns = np.column_stack([levels, (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
     signed = np.where(event, -1.0, 1.0)[:, None] * columns
-    found = linprog(np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs")
+    found = linprog(
+        np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs"
+    )
     return bool(found.status == 0)
 
 
 def _fewest_separating(model: RegressionModel, mask: Mask) -> Mask:
-    """A part of a subset (p,) that separates the rows too, and without any of its features does not"""
+    """A part of a subset (p,) that separates the rows too, and without any of its features does
+    not"""
     for j in np.flatnonzero(mask):
         fewer = mask & (np.arange(len(mask)) != j)
         if fewer.any() and separates(model, fewer):
@@ -575,11 +716,11 @@ def _fewest_separating(model: RegressionModel, mask: Mask) -> Mask:
 
 @dataclass(frozen=True)
 class Regression(ABC):
-    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood;
-    `mean` gives the expected outcome (n,) there, unless a fit of its own does.
+    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by
+    maximum likelihood; `mean` gives the expected outcome (n,) there, unless a fit of its own does.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean, or what the
-        pooled fit expects; 0: none
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the
+        pooled mean, or what the pooled fit expects; 0: none
     """
 
     pseudo_rows: float = 1.0
@@ -588,9 +729,13 @@ class Regression(ABC):
     model: ClassVar[type[RegressionModel]] = RegressionModel  #: :meta private:
     intercept: ClassVar[bool] = True
     takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
-    about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes
+    about_mean: ClassVar[
+        tuple[str, ...]
+    ] = ()  # what each environment has of its own beside intercept and slopes
     two_values: ClassVar[bool] = False  # whether features may separate the outcome
-    inflation: ClassVar[float] = 1.0  # by small environments of −2 log Λ with free baselines, in parameters per row
+    inflation: ClassVar[float] = (
+        1.0  # by small environments of −2 log Λ with free baselines, in parameters per row
+    )
 
     def __post_init__(self) -> None:
         check_number(self, "pseudo_rows", "number of rows")
@@ -600,13 +745,17 @@ class Regression(ABC):
         """Raise DataError where the outcome is not of the kind that this model is for."""
 
     @abstractmethod
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
-        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order already. free: whether
-        pseudo-data go by the mean of each environment, not by that of all rows"""
+    def arrange(
+        self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False
+    ) -> Rows:
+        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order
+        already. free: whether pseudo-data go by the mean of each environment, not by that of all
+        rows"""
 
     @abstractmethod
     def beginning(self, rows: Rows) -> Floats:
-        """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those without a column."""
+        """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those
+        without a column."""
 
     def events(self, data: MultiEnvironmentData) -> Floats:
         """(N,) how many events each row is: what there must be some of in every environment."""
@@ -618,14 +767,16 @@ class Regression(ABC):
 
     @abstractmethod
     def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
-        """Return where the likelihood rises without end; pooled : of the fit to all rows, not of one environment."""
+        """Return where the likelihood rises without end; pooled : of the fit to all rows, not of
+        one environment."""
 
     def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
         """Sentences on the leading subsets, masks (S, p), beside those of all regressions."""
         return ()
 
     def order(self, data: MultiEnvironmentData, free: bool = False) -> Integers:
-        """(N,) rows by environment, and within each as the kernel wants them; free: whether baselines are"""
+        """(N,) rows by environment, and within each as the kernel wants them; free: whether
+        baselines are"""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
@@ -641,10 +792,12 @@ class Regression(ABC):
 
 @dataclass(frozen=True)
 class Logistic(Regression):
-    """Outcome ~ Bernoulli with log odds intercept + coefficients · columns of z, by maximum likelihood.
+    """Outcome ~ Bernoulli with log odds intercept + coefficients · columns of z, by maximum
+    likelihood.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none.
-        They keep fits finite where features separate the two values, or an environment has only one of them
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the
+        pooled mean; 0: none. They keep fits finite where features separate the two values, or an
+        environment has only one of them
 
     Of the two values the larger one counts as 1.
     """
@@ -657,7 +810,10 @@ class Logistic(Regression):
     def check(self, data: MultiEnvironmentData) -> None:
         values = np.unique(data.y)
         if len(values) != 2:
-            what = f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,}"
+            what = (
+                "the logistic model is for outcomes with two values, and "
+                f"{data.outcome_name!r} has {len(values):,}"
+            )
             raise DataError(f"{what}, such as {values[0]:g}", use(family="auto"))
 
     def events(self, data: MultiEnvironmentData) -> Floats:
@@ -668,23 +824,38 @@ class Logistic(Regression):
         direction = np.where(self.events(data) > 0.0, 1.0, -1.0)
         return Pulls(np.arange(data.n_rows), direction, np.zeros(data.n_rows, dtype=np.intp))
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
+    def arrange(
+        self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False
+    ) -> Rows:
         y = self.events(data)
         extra = self.shares(data)[data.environment_index]
-        mean = y.mean() * baseline_ratios(data, y, np.full(len(y), y.mean()), free)[data.environment_index]
-        return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * mean)[order], (1.0 + extra)[order])
+        mean = (
+            y.mean()
+            * baseline_ratios(data, y, np.full(len(y), y.mean()), free)[data.environment_index]
+        )
+        return Rows(
+            LOGISTIC,
+            columns,
+            environment_starts(data),
+            (y + extra * mean)[order],
+            (1.0 + extra)[order],
+        )
 
     def beginning(self, rows: Rows) -> Floats:
-        share = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / (sums_of_groups(rows.weight, rows.starts) + 1.0)
+        share = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / (
+            sums_of_groups(rows.weight, rows.starts) + 1.0
+        )
         return np.asarray(logit(share))[:, None]
 
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(expit(predictor))
 
 
-def baseline_ratios(data: MultiEnvironmentData, events: Floats, expected: Floats, free: bool) -> Floats:
-    """(E,) events (N,) of each environment over those that all rows expect (N,), with another row that has just as
-    many: none is 0. All 1 if baselines are not free"""
+def baseline_ratios(
+    data: MultiEnvironmentData, events: Floats, expected: Floats, free: bool
+) -> Floats:
+    """(E,) events (N,) of each environment over those that all rows expect (N,), with another row
+    that has just as many: none is 0. All 1 if baselines are not free"""
     if not free:
         return np.ones(data.n_environments)
     observed, usual = (np.bincount(data.environment_index, values) for values in (events, expected))

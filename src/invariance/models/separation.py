@@ -1,4 +1,5 @@
-"""Coefficients that have no finite maximum likelihood estimate, because features separate the outcome."""
+"""Coefficients that have no finite maximum likelihood estimate, because features separate the
+outcome."""
 
 from __future__ import annotations
 
@@ -11,11 +12,14 @@ from scipy.optimize import linprog
 from .._tools.arrays import Floats, Integers, Mask
 from ..moments.least_squares import independent_columns
 
-# Of columns of standard deviation 1: a row this far on its side of the plane is separated, less is rounding.
+# Of columns of standard deviation 1: a row this far on its side of the plane is separated, less is
+# rounding.
 _APART = 1e-6
-# Largest baseline of a separating direction, in largest values of the linear predictor: it has no bound of its own.
+# Largest baseline of a separating direction, in largest values of the linear predictor: it has no
+# bound of its own.
 _MOST_BASELINE = 10.0
-# Singular values of columns of standard deviation 1, and entries of directions of length 1, below this are 0.
+# Singular values of columns of standard deviation 1, and entries of directions of length 1, below
+# this are 0.
 _NOTHING = 1e-7
 # Share of the largest value of a column that rounding may leave of it around a mean.
 _ROUNDING = 1e-13
@@ -24,8 +28,10 @@ _ROUNDING = 1e-13
 class Pulls(NamedTuple):
     """How the likelihood of single rows depends on their linear predictors.
 
-    rows (n,) : of the data, of which one may stand here several times; direction (n,) : 1 if it always rises, -1 if it
-    always falls, 0 if it has a maximum; baseline (n,) : rows with the same label share a free intercept
+    rows (n,) : of the data, of which one may stand here several times; direction (n,) : 1 if it
+        always rises, -1 if it
+    always falls, 0 if it has a maximum; baseline (n,) : rows with the same label share a free
+    intercept
     """
 
     rows: Integers
@@ -36,16 +42,18 @@ class Pulls(NamedTuple):
 def infinite_coefficients(columns: Floats, direction: Floats, baseline: Integers) -> Mask:
     """Return which of k coefficients (k,) have no finite maximum likelihood estimate.
 
-    columns (n, k); direction, baseline (n,) : as in `Pulls`. Columns that those before them give count as finite.
+    columns (n, k); direction, baseline (n,) : as in `Pulls`. Columns that those before them give
+    count as finite.
 
-    Directions of the coefficients, with changes of the baselines, along which no row loses likelihood and some gain
-    without end are found by linear programmes, each for the rows that those before did not separate. The coefficients
-    that the remaining rows cannot identify are infinite.
+    Directions of the coefficients, with changes of the baselines, along which no row loses
+    likelihood and some gain without end are found by linear programmes, each for the rows that
+    those before did not separate. The coefficients that the remaining rows cannot identify are
+    infinite.
 
     References
     ----------
-    Konis (2007), Linear programming algorithms for detecting separated data in binary logistic regression models
-    (thesis, Oxford). Albert and Anderson (1984), doi 10.1093/biomet/71.1.1
+    Konis (2007), Linear programming algorithms for detecting separated data in binary logistic
+    regression models (thesis, Oxford). Albert and Anderson (1984), doi 10.1093/biomet/71.1.1
     """
     if not len(columns):
         return np.ones(columns.shape[1], dtype=bool)
@@ -71,9 +79,12 @@ def infinite_coefficients(columns: Floats, direction: Floats, baseline: Integers
 
 
 def _separated(X: Floats, direction: Floats, labels: Integers) -> Mask:
-    """Return rows (n,) that one direction separates: that along which linear predictors gain most, without losses."""
+    """Return rows (n,) that one direction separates: that along which linear predictors gain most,
+    without losses."""
     n_baselines = int(labels.max()) + 1
-    design = sparse.hstack([X, sparse.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), (len(X), n_baselines))])
+    design = sparse.hstack(
+        [X, sparse.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), (len(X), n_baselines))]
+    )
     design = sparse.csr_array(design)
     open_ended = direction != 0.0
     gains = sparse.diags_array(direction[open_ended]) @ design[open_ended]

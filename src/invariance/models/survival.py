@@ -24,8 +24,8 @@ from .separation import Pulls
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseHazard:
-    """cuts (J − 1,): ends of all intervals but the last; hazards (J,): events per unit of time; end: the longest time
-    that was seen, beyond which nothing is known"""
+    """cuts (J − 1,): ends of all intervals but the last; hazards (J,): events per unit of time;
+    end: the longest time that was seen, beyond which nothing is known"""
 
     cuts: Floats
     hazards: Floats
@@ -47,7 +47,8 @@ class PiecewiseHazard:
         return self._before[j] + self.hazards[j] * (times - self.starts[j])
 
     def times(self, cumulative: Floats) -> Floats:
-        """When the cumulative hazard reaches each of these values; infinite where that is beyond the end."""
+        """When the cumulative hazard reaches each of these values; infinite where that is beyond
+        the end."""
         j = np.maximum(np.searchsorted(self._before, cumulative, side="left") - 1, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = (cumulative - self._before[j]) / self.hazards[j]
@@ -61,12 +62,14 @@ class PiecewiseHazard:
             return np.exp(-np.where(cumulative > 0.0, risk * cumulative, 0.0))
 
     def median(self, risk: Floats) -> Floats:
-        """(n,) of the time to the event at `risk` (n,) times these hazards; infinite where that is beyond the end"""
+        """(n,) of the time to the event at `risk` (n,) times these hazards; infinite where that is
+        beyond the end"""
         with np.errstate(divide="ignore"):
             return self.times(np.log(2.0) / risk)
 
     def restricted_mean(self, risk: Floats, horizon: float) -> Floats:
-        """(n,) the mean time to the event, or to the horizon if that is earlier, at `risk` (n,) times these hazards."""
+        """(n,) the mean time to the event, or to the horizon if that is earlier, at `risk` (n,)
+        times these hazards."""
         widths = np.diff(np.minimum(np.append(self.starts, np.inf), horizon))
         alive = self.survival(risk[:, None], self.starts)
         rates = np.multiply.outer(risk, self.hazards)
@@ -77,24 +80,35 @@ class PiecewiseHazard:
 
 def interval_of(times: Floats, cuts: Floats) -> Integers:
     """Which interval each of the times (N,) ends in; cuts (J − 1,), or (N, J − 1) of each."""
-    return np.searchsorted(cuts, times, side="left") if cuts.ndim == 1 else np.sum(cuts < times[:, None], axis=1)
+    return (
+        np.searchsorted(cuts, times, side="left")
+        if cuts.ndim == 1
+        else np.sum(cuts < times[:, None], axis=1)
+    )
 
 
 def cuts_at(events: Floats, shares: Floats) -> Floats:
-    """Distinct times of events by which these shares of them have occurred: no interval is without an event."""
-    cuts = np.unique(np.quantile(events, shares, method="inverted_cdf")) if len(shares) else np.zeros(0)
+    """Distinct times of events by which these shares of them have occurred: no interval is without
+    an event."""
+    cuts = (
+        np.unique(np.quantile(events, shares, method="inverted_cdf"))
+        if len(shares)
+        else np.zeros(0)
+    )
     return cuts[cuts < events.max()]
 
 
 def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
-    """(N,) how much of its time each row spends in an interval, for one after the other; cuts as in `interval_of`"""
+    """(N,) how much of its time each row spends in an interval, for one after the other; cuts as in
+    `interval_of`"""
     for start, end in zip((0.0, *cuts.T), (*cuts.T, np.inf), strict=True):
         yield np.clip(np.minimum(times, end) - start, 0.0, None)
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseExponentialFit(Fit):
-    """intercept: minus the coefficients at the mean of the columns; baseline: of rows there, by the pooled fit"""
+    """intercept: minus the coefficients at the mean of the columns; baseline: of rows there, by the
+    pooled fit"""
 
     baseline: PiecewiseHazard = field(kw_only=True)
 
@@ -110,15 +124,17 @@ class PiecewiseExponentialFit(Fit):
 
 
 class Proportional(NamedTuple):
-    """Hazards of environments that are proportional: hazards (S,) in each step at the mean of their logarithms, factors
-    (E,) of the environments; expected (N,): events of each row, up to the factor"""
+    """Hazards of environments that are proportional: hazards (S,) in each step at the mean of their
+    logarithms, factors (E,) of the environments; expected (N,): events of each row, up to the
+    factor"""
 
     hazards: Floats
     factors: Floats
     expected: Floats
 
 
-_MOST_ROUNDS, _SETTLED = 1_000, 1e-12
+_MOST_ROUNDS = 1_000
+_SETTLED = 1e-12
 
 
 class PiecewiseExponentialModel(RegressionModel):
@@ -130,8 +146,8 @@ class PiecewiseExponentialModel(RegressionModel):
 
     @cached_property
     def profiled(self) -> Integers:
-        """A factor for each interval in which an environment is watched; the pooled fit has all of them. Free baselines
-        count as one parameter each."""
+        """A factor for each interval in which an environment is watched; the pooled fit has all of
+        them. Free baselines count as one parameter each."""
         if self.free:
             return np.append(np.ones(self.n_environments, np.int64), self.n_environments)
         events = self.problem.spans.intervals.events
@@ -142,29 +158,40 @@ class PiecewiseExponentialModel(RegressionModel):
         if self.free:
             return self.profiled[-1] - self.profiled[:-1]
         events = self.problem.spans.intervals.events
-        return np.count_nonzero([np.delete(events, e, axis=0).any(axis=0) for e in range(len(events))], axis=1)
+        return np.count_nonzero(
+            [np.delete(events, e, axis=0).any(axis=0) for e in range(len(events))], axis=1
+        )
 
     def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
-        """One subset; with free baselines `baseline` has the shape that they share if they are proportional, and their
-        mean level."""
-        mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
-        plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
+        """One subset; with free baselines `baseline` has the shape that they share if they are
+        proportional, and their mean level."""
+        mask = as_mask(subset, self.feature_names)
+        rates = self.specification.rates(self.data)
+        plain = super().fit(mask, local)
+        members = np.flatnonzero(self.features.expand(mask))
         if self.free:
-            hazards = self._proportional(self.data.X[:, members] @ plain.coefficients + plain.intercept).hazards
+            hazards = self._proportional(
+                self.data.X[:, members] @ plain.coefficients + plain.intercept
+            ).hazards
             baseline = PiecewiseHazard(rates.cuts, rates.hazards * hazards, rates.end)
             return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
-        k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
+        k = len(members)
+        theta = self.scores(mask[None], READ).thetas[0, -1]
         work = work_for(self.problem, k)
         given = mask[None], members, members, theta[None, :k].copy(), 0.0, work
         regress(CURVATURES, self.problem, *given, inverses=np.empty((1, k, k)))
-        baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard), rates.end)
+        baseline = PiecewiseHazard(
+            rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard), rates.end
+        )
         return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
 
     def baselines(self, subset: Subset) -> tuple[Floats, Floats]:
-        """Return the logarithm of each environment's baseline hazard over their mean, and its standard error.
+        """Return the logarithm of each environment's baseline hazard over their mean, and its
+        standard error.
 
-        By the slopes of the stratified fit, as if baseline hazards were proportional; the mean is that of logarithms,
-        weighted by rows, and the error is that of a rate whose shape over time is known.
+        By the slopes of the stratified fit, as if baseline hazards were proportional; the mean is
+        that of logarithms, weighted by rows, and the error is that of a rate whose shape over time
+        is known.
 
         Returns
         -------
@@ -172,22 +199,32 @@ class PiecewiseExponentialModel(RegressionModel):
         """
         mask = as_mask(subset, self.feature_names)
         self.require_free_baselines()
-        chosen, data = self.features.expand(mask), self.data
+        chosen = self.features.expand(mask)
+        data = self.data
         theta = self.scores(mask[None], READ).thetas[0, -1]
         (inverse,), _ = self._curvatures(chosen, theta[None])
         X = (data.X[:, chosen] - self._centre[-1, chosen]) / self._scale[-1, chosen]
         found = self._proportional(X @ theta[: X.shape[1]])
         events = self.problem.spans.steps.events.sum(axis=1)
-        means = np.array([np.average(X[rows], axis=0, weights=found.expected[rows]) for rows in row_groups(data)[:-1]])
+        means = np.array(
+            [
+                np.average(X[rows], axis=0, weights=found.expected[rows])
+                for rows in row_groups(data)[:-1]
+            ]
+        )
         variances = 1.0 / events + np.einsum("ea,ab,eb->e", means, inverse, means)
         return np.log(found.factors), np.sqrt(variances)
 
     def _proportional(self, log_risk: Floats) -> Proportional:
-        """Of rows with these logarithms of relative risks (N,): the likeliest proportional hazards, by iterative
-        proportional fitting to the events, with pseudo-data, of each environment and step"""
-        data, rates = self.data, self.specification.rates(self.data)
+        """Of rows with these logarithms of relative risks (N,): the likeliest proportional hazards,
+        by iterative proportional fitting to the events, with pseudo-data, of each environment and
+        step"""
+        data = self.data
+        rates = self.specification.rates(self.data)
         events = self.specification.step_events(data, self.specification.step_cuts(data), self.free)
-        risk, times, ends = np.exp(log_risk), rates.cumulative(data.y), rates.cumulative(rates.cuts)
+        risk = np.exp(log_risk)
+        times = rates.cumulative(data.y)
+        ends = rates.cumulative(rates.cuts)
         exposed = np.column_stack([risk * part for part in within_intervals(times, ends)])
         at_risk = np.add.reduceat(exposed[self._order], environment_starts(data)[:-1], axis=0)
         at_risk *= 1.0 + self.specification.shares(data)[:, None]
@@ -208,18 +245,23 @@ _EVENTS_PER_INTERVAL = 5
 
 @dataclass(frozen=True)
 class PiecewiseExponential(Regression):
-    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may
-    be censored on the right. What must be the same in all environments is the baseline too.
+    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum
+    likelihood; rows may be censored on the right. What must be the same in all environments is the
+    baseline too.
 
-    intervals : of time, with about as many pooled events in each; in each an environment has its own factor of the
-        baseline. "auto": as many as give five events to each in the environment with the fewest, from 1 to 8
-    steps : the pooled baseline is constant within this many steps and within intervals, and gives all environments the
-        shape that it has within intervals; 1: it is constant there. Steps are narrow at the first and the last events
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, in which events occur at the pooled rate of
-        each step; 0: none. They keep fits finite where an environment has no events
+    intervals : of time, with about as many pooled events in each; in each an environment has its
+        own factor of the baseline. "auto": as many as give five events to each in the environment
+        with the fewest, from 1 to 8
+    steps : the pooled baseline is constant within this many steps and within intervals, and gives
+        all environments the shape that it has within intervals; 1: it is constant there. Steps are
+        narrow at the first and the last events
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, in which events occur at
+        the pooled rate of each step; 0: none. They keep fits finite where an environment has no
+        events
 
-    The outcome is the time, above 0, and `event` of the data says which times ended with the event. All rows are
-    watched from time 0 on. Predicted is the median time, infinite where it is longer than any that was seen.
+    The outcome is the time, above 0, and `event` of the data says which times ended with the event.
+    All rows are watched from time 0 on. Predicted is the median time, infinite where it is longer
+    than any that was seen.
     """
 
     intervals: str | int = "auto"
@@ -242,14 +284,26 @@ class PiecewiseExponential(Regression):
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
-            what = f"the {self.name} model needs to know which times {data.outcome_name!r} ended with the event"
+            what = (
+                f"the {self.name} model needs to know which times {data.outcome_name!r} ended "
+                "with the event"
+            )
             raise DataError(what, use(" (1: event, 0: censored)", event="column"))
         if (data.y <= 0.0).any():
             n_wrong = int((data.y <= 0.0).sum())
-            raise DataError(f"{self.name} times are above 0, and {data.outcome_name!r} is not in {n_wrong:,} rows.")
+            raise DataError(
+                f"{self.name} times are above 0, and {data.outcome_name!r} is not in {n_wrong:,} "
+                "rows."
+            )
         if not data.event.any():
-            raise DataError(f"the {self.name} model needs events, and {data.event_name!r} is 0 in all rows.")
-        without = [label for label, n in zip(data.environments, events_by_environment(data), strict=True) if not n]
+            raise DataError(
+                f"the {self.name} model needs events, and {data.event_name!r} is 0 in all rows."
+            )
+        without = [
+            label
+            for label, n in zip(data.environments, events_by_environment(data), strict=True)
+            if not n
+        ]
         what = f"no event occurs in environment {quoted(without)}"
         if without and not self.pseudo_rows:
             raise DataError(f"{what}, where no hazard can be fitted", use(pseudo_rows=1))
@@ -261,14 +315,16 @@ class PiecewiseExponential(Regression):
         return data.event
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """Martingale residuals without features: events less those that the hazard of all rows expects."""
+        """Martingale residuals without features: events less those that the hazard of all rows
+        expects."""
         return self.events(data) - self.rates(data).cumulative(data.y)
 
     def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
-        """In each interval, whose hazard is free, rows that are watched without an event pull down; the pooled fit has
-        the narrow intervals of `rates`."""
+        """In each interval, whose hazard is free, rows that are watched without an event pull down;
+        the pooled fit has the narrow intervals of `rates`."""
         cuts = self.rates(data).cuts if pooled else self.cuts(data)
-        last, event = interval_of(data.y, cuts), self.events(data) > 0.0
+        last = interval_of(data.y, cuts)
+        event = self.events(data) > 0.0
         rows = np.repeat(np.arange(data.n_rows), last + 1)
         interval = np.concatenate([np.arange(n + 1) for n in last])
         ended = event[rows] & (interval == last[rows])
@@ -277,7 +333,11 @@ class PiecewiseExponential(Regression):
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""
         n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
-        n_intervals = max(min(n_intervals, _MOST_INTERVALS), 1) if self.intervals == "auto" else int(self.intervals)
+        n_intervals = (
+            max(min(n_intervals, _MOST_INTERVALS), 1)
+            if self.intervals == "auto"
+            else int(self.intervals)
+        )
         return cuts_at(_event_times(data), np.arange(1, n_intervals) / n_intervals)
 
     def rates(self, data: MultiEnvironmentData) -> PiecewiseHazard:
@@ -286,11 +346,13 @@ class PiecewiseExponential(Regression):
         shares = _denser_at_the_ends(np.arange(1, self.steps) / self.steps)
         cuts = np.union1d(self.cuts(data), cuts_at(times, shares))
         watched = [part.sum() for part in within_intervals(data.y, cuts)]
-        return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched), float(data.y.max()))
+        return PiecewiseHazard(
+            cuts, np.bincount(interval_of(times, cuts)) / np.array(watched), float(data.y.max())
+        )
 
     def step_cuts(self, data: MultiEnvironmentData, free: bool = False) -> Floats:
-        """(S − 1,) where steps end, but for the last; if baselines are free (E, S − 1): twice as many in each
-        environment, by its own events, infinite beyond its last"""
+        """(S − 1,) where steps end, but for the last; if baselines are free (E, S − 1): twice as
+        many in each environment, by its own events, infinite beyond its last"""
         if not free:
             return self.rates(data).cuts
         assert data.event is not None
@@ -299,33 +361,59 @@ class PiecewiseExponential(Regression):
         own = [data.y[rows][data.event[rows] > 0.0] for rows in parts]
         each = [cuts_at(times, shares) if len(times) else times for times in own]
         most = max(map(len, each))
-        return np.array([np.pad(cuts, (0, most - len(cuts)), constant_values=np.inf) for cuts in each])
+        return np.array(
+            [np.pad(cuts, (0, most - len(cuts)), constant_values=np.inf) for cuts in each]
+        )
 
     def step_events(self, data: MultiEnvironmentData, cuts: Floats, free: bool) -> Floats:
         """(E, S) events in the steps with these cuts, with those of pseudo-data"""
         assert data.event is not None
-        environment, rates, shape = data.environment_index, self.rates(data), (data.n_environments, cuts.shape[-1] + 1)
-        times, ends = rates.cumulative(data.y), _of_rows(rates.cumulative(cuts), environment)
-        watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
+        environment = data.environment_index
+        rates = self.rates(data)
+        shape = (data.n_environments, cuts.shape[-1] + 1)
+        times = rates.cumulative(data.y)
+        ends = _of_rows(rates.cumulative(cuts), environment)
+        watched = np.column_stack(
+            [np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)]
+        )
         pseudo = self.shares(data) * baseline_ratios(data, data.event, times, free)
         cell = environment * shape[1] + interval_of(data.y, _of_rows(cuts, environment))
-        return np.bincount(cell, data.event, shape[0] * shape[1]).reshape(shape) + pseudo[:, None] * watched
+        return (
+            np.bincount(cell, data.event, shape[0] * shape[1]).reshape(shape)
+            + pseudo[:, None] * watched
+        )
 
     def order(self, data: MultiEnvironmentData, free: bool = False) -> Integers:
         step = interval_of(data.y, _of_rows(self.step_cuts(data, free), data.environment_index))
         return np.lexsort((step, data.environment_index)).astype(np.int64)
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
-        """Time is counted in pooled cumulative hazards, so that all rates are 1; where baselines are free, as it is."""
+    def arrange(
+        self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False
+    ) -> Rows:
+        """Time is counted in pooled cumulative hazards, so that all rates are 1; where baselines
+        are free, as it is."""
         assert data.event is not None
-        rates, extra, first = self.rates(data), self.shares(data), environment_starts(data)
-        environment, cuts = data.environment_index, self.step_cuts(data, free)
-        step, events = interval_of(data.y, _of_rows(cuts, environment)), self.step_events(data, cuts, free)
-        expected, shape = rates.cumulative(data.y), events.shape
-        times, ends = (data.y / data.y.mean(), cuts / data.y.mean()) if free else (expected, rates.cumulative(cuts))
+        rates = self.rates(data)
+        extra = self.shares(data)
+        first = environment_starts(data)
+        environment = data.environment_index
+        cuts = self.step_cuts(data, free)
+        step = interval_of(data.y, _of_rows(cuts, environment))
+        events = self.step_events(data, cuts, free)
+        expected = rates.cumulative(data.y)
+        shape = events.shape
+        times, ends = (
+            (data.y / data.y.mean(), cuts / data.y.mean())
+            if free
+            else (expected, rates.cumulative(cuts))
+        )
         counts = np.bincount(environment * shape[1] + step, minlength=events.size).reshape(shape)
-        starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(counts, axis=1)]).astype(np.int64)
-        begins = np.column_stack([np.zeros(shape[0]), np.broadcast_to(ends, (shape[0], shape[1] - 1))])
+        starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(counts, axis=1)]).astype(
+            np.int64
+        )
+        begins = np.column_stack(
+            [np.zeros(shape[0]), np.broadcast_to(ends, (shape[0], shape[1] - 1))]
+        )
         last = np.column_stack([~np.isfinite(begins[:, 1:]), np.ones(shape[0], dtype=bool)])
         pseudo = (extra * baseline_ratios(data, data.event, expected, free))[environment]
         weight = (1.0 + extra[environment]) * (times - begins[environment, step])
@@ -334,7 +422,10 @@ class PiecewiseExponential(Regression):
             lengths = np.where(last, 0.0, np.diff(begins, append=0.0))
         widths = (1.0 + extra)[:, None] * lengths
         firsts = np.arange(shape[1] + 1) if free else self._firsts(data, rates.cuts)
-        joined = np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)
+        joined = (
+            np.ascontiguousarray(starts[:, firsts]),
+            np.add.reduceat(events, firsts[:-1], axis=1),
+        )
         spans = Spans(Intervals(starts, events), widths, Intervals(*joined), firsts)
         outcome = (data.event + pseudo * expected)[order]
         return Rows(PIECEWISE_EXPONENTIAL, columns, first, outcome, weight[order], spans=spans)

@@ -55,12 +55,14 @@ MOST_LEVELS = 1000
 _MOST_VALUES = 1 << 20
 
 
-# Of a batch: positions (n,) among the labels of environments, -1 where there is none, and values (n,) of each column
+# Of a batch: positions (n,) among the labels of environments, -1 where there is none, and values
+# (n,) of each column
 _Piece = tuple[NDArray[np.int64], list[Floats]]
 
 
 class MomentsColumn(NamedTuple):
-    """One of the table or, where `level` is given, whether a row has that level of it, or `curve` of its spline."""
+    """One of the table or, where `level` is given, whether a row has that level of it, or `curve`
+    of its spline."""
 
     name: str
     level: str | None = None
@@ -69,28 +71,34 @@ class MomentsColumn(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Environment:
-    """whole : numbers that the outcome takes, each once; NaN where one is not whole, below 0, or they are too many
+    """whole : numbers that the outcome takes, each once; NaN where one is not whole, below 0, or
+    they are too many
     values : {column of a spline without knots: its values}"""
 
     moments: EnvironmentMoments
     whole: Floats
     values: Mapping[str, Floats]
 
-    def joined(self, moments: EnvironmentMoments, whole: Floats, values: Mapping[str, Floats]) -> _Environment:
+    def joined(
+        self, moments: EnvironmentMoments, whole: Floats, values: Mapping[str, Floats]
+    ) -> _Environment:
         """With more rows, which `moments` count already."""
         values = {name: np.concatenate([kept, values[name]]) for name, kept in self.values.items()}
         return _Environment(moments, _whole_numbers(np.concatenate([self.whole, whole])), values)
 
 
 class MomentsAccumulator:
-    """Counts, means, ranges and products of columns in each environment, of rows that arrive in pieces.
+    """Counts, means, ranges and products of columns in each environment, of rows that arrive in
+    pieces.
     columns : names of the features and of the outcome; environment : name of the column of labels
-    missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
+    missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by
+        `moments`
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column whose whole numbers are kept, besides moments
     splines : {column: its basis}; None where its knots are not placed, so that its values are kept
     weights : column of how many rows each row counts as
-    Of a batch only its moments are kept. Accumulators of different rows can be merged, and sent elsewhere with pickle.
+    Of a batch only its moments are kept. Accumulators of different rows can be merged, and sent
+    elsewhere with pickle.
     """
 
     def __init__(
@@ -106,7 +114,9 @@ class MomentsAccumulator:
         weights: str | None = None,
     ) -> None:
         self.weights = None if weights is None else Weights(weights)
-        self.columns, self.environment, self.missing = tuple(columns), environment, missing
+        self.columns = tuple(columns)
+        self.environment = environment
+        self.missing = missing
         self.outcome, self.splines = outcome, dict(splines)
         self.choices = Choices.of(Columns(categorical=categorical, numeric=numeric), self.columns)
         self.tally = Tally(self.columns)
@@ -118,10 +128,12 @@ class MomentsAccumulator:
         self._environments: dict[Hashable, _Environment] = {}
 
     def extend(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
-        """Count the rows of batches, which have the columns, those of the environments and of weights, in blocks of 4
-        to 48 MB; returns the accumulator."""
+        """Count the rows of batches, which have the columns, those of the environments and of
+        weights, in blocks of 4 to 48 MB; returns the accumulator."""
         pieces: list[_Piece] = []
-        for batch in batches if self.weights is None else self._repeated(batches, self.weights.column):
+        for batch in (
+            batches if self.weights is None else self._repeated(batches, self.weights.column)
+        ):
             d = max(len(self._wide), len(self.columns))
             room = _BLOCK_BYTES // (8 * d)
             fewest = max(_FEWEST_ROWS, room, min(_ROWS_PER_COLUMN * d, 12 * room))
@@ -129,9 +141,14 @@ class MomentsAccumulator:
             for start in range(0, batch.num_rows, most):
                 piece = batch.slice(start, most)
                 arrays = dict(zip(piece.schema.names, piece.columns, strict=True))
-                lacking = next((name for name in (*self.columns, self.environment) if name not in arrays), None)
+                lacking = next(
+                    (name for name in (*self.columns, self.environment) if name not in arrays), None
+                )
                 if lacking is not None:
-                    raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, list(arrays))}")
+                    raise DataError(
+                        f"a batch of rows lacks the column {lacking!r}; "
+                        f"{nearest(lacking, list(arrays))}"
+                    )
                 self.tally.n_rows += piece.num_rows
                 codes = self._codes(arrays[self.environment])
                 pieces.append((codes, [self._values(arrays[name], name) for name in self.columns]))
@@ -161,7 +178,9 @@ class MomentsAccumulator:
         if name in self.refused:
             return np.zeros(len(array))
         chosen = name in self.choices.categorical
-        if type(array).__name__ == "DoubleArray" and not array.null_count and not chosen:  # as most are
+        if (
+            type(array).__name__ == "DoubleArray" and not array.null_count and not chosen
+        ):  # as most are
             self._add_numbers(name)
             return np.asarray(array.to_numpy())
         import pyarrow as pa
@@ -193,29 +212,47 @@ class MomentsAccumulator:
             self._check_column(name)
 
     def _level_places(self, array: pa.Array, values: pa.Array, name: str) -> Floats:
-        """(k,) places of the columns of the different values of a column, NaN where these are missing"""
+        """(k,) places of the columns of the different values of a column, NaN where these are
+        missing"""
         declared = hasattr(array, "dictionary")
         ordered = array.dictionary.to_pylist() if declared and array.type.ordered else []
-        found, levels = coded(values.to_pylist(), [level_of(value) for value in ordered if value is not None])
+        found, levels = coded(
+            values.to_pylist(), [level_of(value) for value in ordered if value is not None]
+        )
         self.levels[name] = joined(self.levels.get(name), levels._replace(declared=declared))
-        columns = [None if np.isnan(k) else MomentsColumn(name, levels.texts[int(k)]) for k in found]
-        places = [np.nan if c is None else self._wide.setdefault(c, len(self._wide)) for c in columns]
+        columns = [
+            None if np.isnan(k) else MomentsColumn(name, levels.texts[int(k)]) for k in found
+        ]
+        places = [
+            np.nan if c is None else self._wide.setdefault(c, len(self._wide)) for c in columns
+        ]
         self._check_column(name)
         return np.array(places)
 
     def _check_column(self, name: str) -> None:
-        """Raise where a column changes its kind, or is a list of names: products of all of its levels would fill any
-        memory."""
+        """Raise where a column changes its kind, or is a list of names: products of all of its
+        levels would fill any memory."""
         levels = self.levels.get(name)
         if levels is None:
             return
         if MomentsColumn(name) in self._wide:
             words = [text for text in levels.texts if not reads_as_number(text)]
-            what = f"column {name!r} holds numbers in some rows and text in others ({quoted(words or levels.texts, 4)})"
-            raise DataError(what, *([use(na=words[:MOST_WORDS])] if words else []), use(categorical=[name]))
-        if sum(column.name == name for column in self._wide) > MOST_LEVELS and name not in self.choices.categorical:
+            what = (
+                f"column {name!r} holds numbers in some rows and text in others "
+                f"({quoted(words or levels.texts, 4)})"
+            )
+            raise DataError(
+                what, *([use(na=words[:MOST_WORDS])] if words else []), use(categorical=[name])
+            )
+        if (
+            sum(column.name == name for column in self._wide) > MOST_LEVELS
+            and name not in self.choices.categorical
+        ):
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
-            many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
+            many = (
+                f"is not numeric but has more than {MOST_LEVELS} different values (for example "
+                f"{levels.texts[0]!r})"
+            )
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
             refuse({**self.refused, name: doubt}, streamed=True)
 
@@ -229,18 +266,24 @@ class MomentsAccumulator:
             kept = self.tally.screen(np.column_stack(whole), codes, self.environments)
             self._count_complete(codes[kept], [(column[kept],) for column in whole])
 
-    def _count_complete(self, codes: NDArray[np.int64], columns: Sequence[Sequence[Floats]]) -> bool:
-        """False, and nothing is counted, where a value is missing or infinite; columns : each in pieces"""
+    def _count_complete(
+        self, codes: NDArray[np.int64], columns: Sequence[Sequence[Floats]]
+    ) -> bool:
+        """False, and nothing is counted, where a value is missing or infinite; columns : each in
+        pieces"""
         if not len(codes):
             return True
         sizes = np.bincount(codes)
         present = np.flatnonzero(sizes)
         # Sorted by environment, with one more place after the rows of each, which `add_rows` fills.
-        extended = np.append(codes, present).astype(np.min_scalar_type(len(self._labels)))  # fast for few
+        extended = np.append(codes, present).astype(
+            np.min_scalar_type(len(self._labels))
+        )  # fast for few
         order = np.argsort(extended, kind="stable")
         ends = np.cumsum(sizes[present] + 1) - 1
         begins = ends - sizes[present]
-        block, kept = np.empty((len(self._wide), len(order))), {}
+        block = np.empty((len(self._wide), len(order)))
+        kept = {}
         for name, pieces in zip(self.columns, columns, strict=True):
             place = self._wide.get(MomentsColumn(name))
             values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
@@ -251,26 +294,36 @@ class MomentsAccumulator:
                 kept[name] = ordered.copy()
             self._widen(name, ordered, block)
         edges = np.column_stack([begins, ends]).ravel()
-        lowest, highest = (end.reduceat(block, edges, axis=1)[:, ::2] for end in (np.minimum, np.maximum))
+        lowest, highest = (
+            end.reduceat(block, edges, axis=1)[:, ::2] for end in (np.minimum, np.maximum)
+        )
         if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
             return False
         every = self.environments
         labels = [every[code] for code in present]
         self._check_memory(labels)
-        for g in np.argsort(order[begins]):  # by their first rows, as the environments of a table are
+        for g in np.argsort(
+            order[begins]
+        ):  # by their first rows, as the environments of a table are
             rows = slice(begins[g], ends[g])
             own = {name: column[rows] for name, column in kept.items()}
             whole = _whole_numbers(own.pop(self.outcome)) if self.outcome in own else np.empty(0)
             known = self._environments.get(labels[g])
             before = None if known is None else widened(known.moments, len(block))
-            moments = add_rows(before, block[:, begins[g] : ends[g] + 1], lowest[:, g], highest[:, g])
-            found = _Environment(moments, whole, own) if known is None else known.joined(moments, whole, own)
+            moments = add_rows(
+                before, block[:, begins[g] : ends[g] + 1], lowest[:, g], highest[:, g]
+            )
+            found = (
+                _Environment(moments, whole, own)
+                if known is None
+                else known.joined(moments, whole, own)
+            )
             self._environments[labels[g]] = found
         return True
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:
-        """Into the block (d, n): which rows have each level of a column (n,) that was met, and curves of its spline.
-        Columns that never had a value are gone with their rows."""
+        """Into the block (d, n): which rows have each level of a column (n,) that was met, and
+        curves of its spline. Columns that never had a value are gone with their rows."""
         basis = self.splines.get(name)
         for curve, own in enumerate([] if basis is None else basis.encode(values).T):
             block[self._wide[MomentsColumn(name, curve=curve)]] = own
@@ -280,66 +333,87 @@ class MomentsAccumulator:
                 np.equal(values, place, out=block[place])
 
     def _absorb(self, label: Hashable, rows: _Environment, moments: EnvironmentMoments) -> None:
-        """More rows of an environment, which have these moments in all columns of this accumulator"""
+        """More rows of an environment, which have these moments in all columns of this
+        accumulator"""
         known = self._environments.get(label)
         if known is None:
-            self._environments[label] = replace(rows, moments=moments._replace(scatter=moments.scatter.copy()))
+            self._environments[label] = replace(
+                rows, moments=moments._replace(scatter=moments.scatter.copy())
+            )
         else:
             before = widened(known.moments, len(self._wide))
             both = merged(before, moments, out=np.require(before.scatter, requirements="W"))
             self._environments[label] = known.joined(both, rows.whole, rows.values)
 
     def _check_memory(self, labels: Collection[Hashable]) -> None:
-        n_more, d = len({*labels} - self._environments.keys()), len(self._wide)
+        n_more = len({*labels} - self._environments.keys())
+        d = len(self._wide)
         n = len(self._environments) + n_more
         free = free_bytes() if n * d * d > _MANY_NUMBERS else None
         if free is not None and 8 * n_more * d * d > free:
             what = f"environment column {self.environment!r} has {n} labels or more"
             why = f"the second moments of {d} columns in each of them do not fit into memory"
-            raise DataError(f"{what}, and {why}: choose a column with fewer labels, or fewer features.")
+            raise DataError(
+                f"{what}, and {why}: choose a column with fewer labels, or fewer features."
+            )
 
     def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
-        """One of the rows of both; neither is changed, so that a task that runs twice counts its rows once."""
+        """One of the rows of both; neither is changed, so that a task that runs twice counts its
+        rows once."""
         return copy.deepcopy(self).absorb(other)
 
     def absorb(self, other: MomentsAccumulator) -> MomentsAccumulator:
-        """As `merge`, in place; the other one, which was made with the same settings, is not changed."""
+        """As `merge`, in place; the other one, which was made with the same settings, is not
+        changed."""
         self.tally.absorb(other.tally)
         self.weights = self.weights and other.weights and self.weights + other.weights
         self.refused = {**other.refused, **self.refused}
         self.written_labels |= other.written_labels
         for label in other._labels:
             self._labels.setdefault(label, len(self._labels))
-        places = np.array([self._wide.setdefault(column, len(self._wide)) for column in other._wide], np.intp)
+        places = np.array(
+            [self._wide.setdefault(column, len(self._wide)) for column in other._wide], np.intp
+        )
         for name, levels in other.levels.items():
             self.levels[name] = joined(self.levels.get(name), levels)
         for name in self.levels:
             self._check_column(name)
         for label, rows in other._environments.items():
-            self._absorb(label, rows, in_columns(rows.moments, places[: len(rows.moments.centre)], len(self._wide)))
+            self._absorb(
+                label,
+                rows,
+                in_columns(rows.moments, places[: len(rows.moments.centre)], len(self._wide)),
+            )
         return self
 
     def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
-        """One of the rows of these environments, {label: new label}; those with the same new one become one."""
+        """One of the rows of these environments, {label: new label}; those with the same new one
+        become one."""
         chosen = copy.copy(self)
         labels = dict.fromkeys(new[label] for label in self._labels if label in new)
-        chosen._labels, chosen._environments = {label: j for j, label in enumerate(labels)}, {}
+        chosen._labels = {label: j for j, label in enumerate(labels)}
+        chosen._environments = {}
         for label, moments in self.parts.items():
             if label in new:
                 chosen._absorb(new[label], self._environments[label], moments)
         counts = dict(zip(self.environments, self.counts, strict=True))
-        n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.left_out.get(None, 0)
+        n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.left_out.get(
+            None, 0
+        )
         chosen.tally = self.tally.relabelled(new, n_rows)
         met = _met(chosen.wide_columns, chosen.parts.values())
         chosen.levels = {
-            name: levels._replace(texts=tuple(text for text in levels.texts if MomentsColumn(name, text) in met))
+            name: levels._replace(
+                texts=tuple(text for text in levels.texts if MomentsColumn(name, text) in met)
+            )
             for name, levels in self.levels.items()
         }
         return chosen
 
     @property
     def environments(self) -> tuple[Hashable, ...]:
-        """Labels in the order in which they first came, also of environments of which no row counts"""
+        """Labels in the order in which they first came, also of environments of which no row
+        counts"""
         return tuple(self._labels)
 
     @property
@@ -347,11 +421,14 @@ class MomentsAccumulator:
         """(E,) rows of each, those that do not count among them"""
         counted = {label: rows.moments.n_rows for label, rows in self._environments.items()}
         left_out = self.tally.left_out
-        return np.array([counted.get(label, 0) + left_out.get(label, 0) for label in self._labels], np.int64)
+        return np.array(
+            [counted.get(label, 0) + left_out.get(label, 0) for label in self._labels], np.int64
+        )
 
     @property
     def n_whole_numbers(self) -> int | None:
-        """How many the outcome takes; None where not all of its values are whole numbers from 0 on"""
+        """How many the outcome takes; None where not all of its values are whole numbers from 0
+        on"""
         whole = _whole_numbers(np.concatenate([rows.whole for rows in self._environments.values()]))
         return None if np.isnan(whole).any() else len(whole)
 
@@ -359,26 +436,39 @@ class MomentsAccumulator:
     def kept_values(self) -> dict[str, Floats]:
         """{column of a spline without knots: its values in rows that count}"""
         names = [name for name, basis in self.splines.items() if basis is None]
-        return {name: np.concatenate([rows.values[name] for rows in self._environments.values()]) for name in names}
+        return {
+            name: np.concatenate([rows.values[name] for rows in self._environments.values()])
+            for name in names
+        }
 
     @property
     def parts(self) -> dict[Hashable, EnvironmentMoments]:
-        """{label: moments of its rows}, in the order of their first rows; columns as in `wide_columns`"""
-        return {label: widened(rows.moments, len(self._wide)) for label, rows in self._environments.items()}
+        """{label: moments of its rows}, in the order of their first rows; columns as in
+        `wide_columns`"""
+        return {
+            label: widened(rows.moments, len(self._wide))
+            for label, rows in self._environments.items()
+        }
 
     def pooled(self, j: int) -> tuple[int, float, float, float, float]:
         """Rows, minimum, maximum, mean and scatter of one of the `wide_columns`"""
         pool = reduce(merged, (part.of_column(j) for part in self.parts.values()))
         mean = float(pool.centre[0] + pool.rest[0])
-        return pool.n_rows, float(pool.minimum[0]), float(pool.maximum[0]), mean, float(pool.scatter[0, 0])
+        return (
+            pool.n_rows,
+            float(pool.minimum[0]),
+            float(pool.maximum[0]),
+            mean,
+            float(pool.scatter[0, 0]),
+        )
 
     @property
     def wide_columns(self) -> tuple[MomentsColumn, ...]:
         return tuple(self._wide)
 
     def moments(self, outcome: str, groups: Any = None, partial: bool = False) -> Moments:
-        """Of all rows that were added, after the complaints that only all rows can justify. `partial` leaves those that
-        other rows may settle to `Moments.checked`."""
+        """Of all rows that were added, after the complaints that only all rows can justify.
+        `partial` leaves those that other rows may settle to `Moments.checked`."""
         return screened(self, outcome, Columns(groups=groups), partial=partial).moments(partial)
 
 
@@ -406,8 +496,10 @@ def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
 
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
-    """Checked rows; whether the outcome has two classes, or is constant in an environment, is checked later.
-    rows : of the environments that are left; notes : about the others; merged : {label: new label}"""
+    """Checked rows; whether the outcome has two classes, or is constant in an environment, is
+    checked later.
+    rows : of the environments that are left; notes : about the others; merged : {label: new
+        label}"""
 
     rows: MomentsAccumulator
     outcome: str
@@ -420,15 +512,20 @@ class CheckedRows:
         """As `invariance.data.outcomes` tells it of the same rows in memory"""
         levels = self.rows.levels.get(self.outcome)
         if levels is not None:
-            return OutcomeKind("classes", f"{self.outcome} has two values: {' and '.join(map(repr, levels.texts))}")
-        n, low, high, mean, scatter = self.rows.pooled(self.rows.wide_columns.index(MomentsColumn(self.outcome)))
+            return OutcomeKind(
+                "classes", f"{self.outcome} has two values: {' and '.join(map(repr, levels.texts))}"
+            )
+        n, low, high, mean, scatter = self.rows.pooled(
+            self.rows.wide_columns.index(MomentsColumn(self.outcome))
+        )
         if at_two_values(n, low, high, mean, scatter):
             return OutcomeKind("classes", f"{self.outcome} has two values: {low:g} and {high:g}")
         return number_kind(self.outcome, n, low, high, mean, self.rows.n_whole_numbers)
 
     def moments(self, partial: bool = False) -> Moments:
         """partial : without the complaints of `Moments.checked`"""
-        rows, encoding = self.rows, self.encoding
+        rows = self.rows
+        encoding = self.encoding
         _check_numeric(rows, self.outcome)
         parts = rows.parts
         features = tuple(name for name in rows.columns if name != self.outcome)
@@ -457,9 +554,10 @@ def screened(
     choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
 ) -> CheckedRows:
-    """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of features, and what
-    the user left out"""
-    features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
+    """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of
+    features, and what the user left out"""
+    features = tuple(name for name in rows.columns if name != outcome)
+    excluded = tuple(settings.exclude)
     groups = Choices.of(Columns(groups=settings.groups), features).groups
     choices = replace(rows.choices, groups=groups, excluded=excluded)
     alike = tell_alike(rows.written_labels, rows.environment)
@@ -469,8 +567,11 @@ def screened(
         new, notes = choice.renamed(rows.environments, rows.counts)
         into = {label: name for label, name in new.items() if name in set(choice.merge)}
         rows = rows.relabelled(new)
-    parts, columns = rows.parts, rows.wide_columns
-    met = {name: {column.level for column in columns if column.name == name} for name in rows.levels}
+    parts = rows.parts
+    columns = rows.wide_columns
+    met = {
+        name: {column.level for column in columns if column.name == name} for name in rows.levels
+    }
     levels = {
         name: each._replace(texts=tuple(text for text in each.texts if text in met[name]))
         for name, each in rows.levels.items()
@@ -490,40 +591,58 @@ def screened(
     rows.tally.refuse_missing(features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
-    small, more = choice.too_small(tuple(parts), np.array([part.n_rows for part in parts.values()], np.int64))
+    small, more = choice.too_small(
+        tuple(parts), np.array([part.n_rows for part in parts.values()], np.int64)
+    )
     if small:
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
-    learnt: dict[str, dict[str, set[Hashable]]] = {name: {} for name in rows.levels if name in features}
+    learnt: dict[str, dict[str, set[Hashable]]] = {
+        name: {} for name in rows.levels if name in features
+    }
     for label, part in rows.parts.items():
         for name, level, _ in _met(columns, [part]):
             if name in learnt and level is not None:
                 learnt[name].setdefault(level, set()).add(label)
     rows.tally.warn_of_dropped(features, tuple(rows.parts), excluded)
     splines = {**rows.splines, **rows.kept_values}
-    encoding = learn_encoding(features, choices, summary, learnt, splines, (outcome, rows.environment))
+    encoding = learn_encoding(
+        features, choices, summary, learnt, splines, (outcome, rows.environment)
+    )
     return CheckedRows(rows, outcome, encoding, (*alike, *notes, *more), into)
 
 
-def _met(columns: Sequence[MomentsColumn], parts: Collection[EnvironmentMoments]) -> list[MomentsColumn]:
+def _met(
+    columns: Sequence[MomentsColumn], parts: Collection[EnvironmentMoments]
+) -> list[MomentsColumn]:
     """Columns of levels that some row has"""
-    return [column for j, column in enumerate(columns) if any(part.maximum[j] > 0.0 for part in parts)]
+    return [
+        column for j, column in enumerate(columns) if any(part.maximum[j] > 0.0 for part in parts)
+    ]
 
 
 def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
-    refusal, levels = rows.refused.get(outcome), rows.levels.get(outcome)
+    refusal = rows.refused.get(outcome)
+    levels = rows.levels.get(outcome)
     if levels is not None:
         refusal = Refusal(f"is not numeric (for example {levels.texts[0]!r})")
     if refusal is not None:
         raise DataError(f"column {outcome!r} {refusal.reason}: {ADVICE['outcome']}.")
 
 
-def _places(columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None) -> Integers:
+def _places(
+    columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None
+) -> Integers:
     """Where in the columns of the moments each column of the accumulator belongs, or -1"""
     at = {MomentsColumn(name): place for place, name in enumerate(names)}
     for term in () if encoding is None else encoding.terms:
         if isinstance(term, Dummies):
-            compared = zip(term.levels[len(term.levels) - len(term.names) :], term.names, strict=True)
+            compared = zip(
+                term.levels[len(term.levels) - len(term.names) :], term.names, strict=True
+            )
             at |= {MomentsColumn(term.column, level): names.index(n) for level, n in compared}
         elif isinstance(term, SplineBasis):
-            at |= {MomentsColumn(term.column, curve=k): names.index(n) for k, n in enumerate(term.names)}
+            at |= {
+                MomentsColumn(term.column, curve=k): names.index(n)
+                for k, n in enumerate(term.names)
+            }
     return np.array([at.get(column, -1) for column in columns], np.intp)

@@ -1,5 +1,6 @@
-"""Moments as an Arrow table, one row per environment: stored, shipped and read back to the last bit.
-The pool is added up again: where columns were left out after that was done, its last digits may differ."""
+"""Moments as an Arrow table, one row per environment: stored, shipped and read back to the last
+bit. The pool is added up again: where columns were left out after that was done, its last digits
+may differ."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def to_arrow(moments: Moments) -> pa.Table:
     """See `Moments.to_arrow`."""
     pa = _pyarrow()
     labels = [json.dumps(label_to_plain(label), allow_nan=False) for label in moments.environments]
-    columns = {"label": pa.array(labels, pa.string()), "count": pa.array(moments.counts, pa.int64())}
+    columns = {
+        "label": pa.array(labels, pa.string()),
+        "count": pa.array(moments.counts, pa.int64()),
+    }
     arrays = {name: getattr(moments, name) for name in _OF_COLUMNS}
     arrays["scatter"] = moments.scatter[:-1, *np.tril_indices(len(moments.columns))]
     for name, values in arrays.items():
@@ -44,12 +48,18 @@ def to_arrow(moments: Moments) -> pa.Table:
         "groups": {name: list(members) for name, members in moments.groups.items()},
         "encoding": to_json(moments.encoding),
         "constants": dict(moments.constants),
-        "dropped_rows": [[label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()],
+        "dropped_rows": [
+            [label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()
+        ],
         "environment_notes": list(moments.environment_notes),
-        "merged": [[label_to_plain(old), label_to_plain(new)] for old, new in moments.merged.items()],
+        "merged": [
+            [label_to_plain(old), label_to_plain(new)] for old, new in moments.merged.items()
+        ],
         "weights": to_json(moments.weights),
     }
-    return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(told, allow_nan=False).encode()})
+    return pa.table(columns).replace_schema_metadata(
+        {_KEY: json.dumps(told, allow_nan=False).encode()}
+    )
 
 
 def from_arrow(table: Any) -> Moments:
@@ -58,7 +68,10 @@ def from_arrow(table: Any) -> Moments:
     try:
         told = json.loads(table.schema.metadata[_KEY])
         if told["format"] != FORMAT:
-            raise ValueError(f"its format is {told['format']!r} of invariance {told.get('version')}, not {FORMAT!r}")
+            raise ValueError(
+                f"its format is {told['format']!r} of invariance {told.get('version')}, not "
+                f"{FORMAT!r}"
+            )
         return _read(table, told)
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         found = " ".join(str(error).split()) or type(error).__name__
@@ -71,9 +84,11 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
     if not len(environments) == len(set(environments)) == int(told["n_environments"]):
         raise ValueError(f"{len(environments)} rows for {told['n_environments']} environments")
     columns = tuple(map(str, told["columns"]))
-    d, counts = len(columns), table["count"].to_numpy().astype(np.int64)
+    d = len(columns)
+    counts = table["count"].to_numpy().astype(np.int64)
     centre, rest, minimum, maximum = (_numbers(table, name, d) for name in _OF_COLUMNS)
-    local, below = np.empty((len(environments), d, d)), np.tril_indices(d)
+    local = np.empty((len(environments), d, d))
+    below = np.tril_indices(d)
     local[:, *below] = local[:, *below[::-1]] = _numbers(table, "scatter", d * (d + 1) // 2)
     squares = np.diagonal(local, axis1=1, axis2=2)
     finite = all(np.isfinite(values).all() for values in (centre, rest, minimum, maximum, local))
@@ -114,5 +129,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise DataError("moments are stored with pyarrow: pip install 'invariant-prediction[parquet]'.") from error
+        raise DataError(
+            "moments are stored with pyarrow: pip install 'invariant-prediction[parquet]'."
+        ) from error
     return pyarrow

@@ -1,7 +1,8 @@
-"""Sums of products of up to four columns: how heavy the tails of the residuals of any subset are, without the rows.
-The residual of a subset is a linear form of the columns, so that its fourth power is a polynomial whose coefficients
-are known once such sums are. They are kept in coordinates in which the columns are orthonormal in each environment:
-there no digits are lost where a subset leaves little of the outcome."""
+"""Sums of products of up to four columns: how heavy the tails of the residuals of any subset are,
+without the rows. The residual of a subset is a linear form of the columns, so that its fourth power
+is a polynomial whose coefficients are known once such sums are. They are kept in coordinates in
+which the columns are orthonormal in each environment: there no digits are lost where a subset
+leaves little of the outcome."""
 
 from __future__ import annotations
 
@@ -22,19 +23,23 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 25
 _MOST_BYTES = 32_000_000
 # Rows whose products are formed together, and subsets whose forms are.
-_ROWS, _SUBSETS = 1024, 256
-# Of about so many rows products are summed, and of so many of each environment at least: the excess kurtosis of normal
-# noise then has a standard error of √(24 / 100,000) = 0.015.
-_SAMPLED_ROWS, _FEWEST_SAMPLED = 100_000, 5_000
-_FAR = 2.0  # times the mean squared distance of rows from their mean, from which on they are taken more often
+_ROWS = 1024
+_SUBSETS = 256
+# Of about so many rows products are summed, and of so many of each environment at least: the excess
+# kurtosis of normal noise then has a standard error of √(24 / 100,000) = 0.015.
+_SAMPLED_ROWS = 100_000
+_FEWEST_SAMPLED = 5_000
+# times the mean squared distance of rows from their mean, from which on they are taken more often
+_FAR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class FourthMoments:
     """Of k columns in E environments.
-    With (1/√n, z) orthonormal coordinates of the rows of an environment: coordinates (E, k, k): column j, less its
-    mean, is z · coordinates[e, :, j]; products (E, q, q): weighted sums over its rows of products of any two of the
-    q = (k+1)(k+2)/2 products of any two of the coordinates. Weights are 1, or those of a sample of the rows."""
+    With (1/√n, z) orthonormal coordinates of the rows of an environment: coordinates (E, k, k):
+    column j, less its mean, is z · coordinates[e, :, j]; products (E, q, q): weighted sums over its
+    rows of products of any two of the q = (k+1)(k+2)/2 products of any two of the coordinates.
+    Weights are 1, or those of a sample of the rows."""
 
     columns: tuple[str, ...]
     counts: Integers
@@ -44,11 +49,17 @@ class FourthMoments:
     def places(self, names: tuple[str, ...]) -> NDArray[np.intp] | None:
         """Of these columns; None where one is not known."""
         at = {name: j for j, name in enumerate(self.columns)}
-        return None if any(name not in at for name in names) else np.array([at[n] for n in names], dtype=np.intp)
+        return (
+            None
+            if any(name not in at for name in names)
+            else np.array([at[n] for n in names], dtype=np.intp)
+        )
 
     def choosing(self, kept: Integers) -> FourthMoments:
         """Of the environments at the places `kept`."""
-        return FourthMoments(self.columns, self.counts[kept], self.coordinates[kept], self.products[kept])
+        return FourthMoments(
+            self.columns, self.counts[kept], self.coordinates[kept], self.products[kept]
+        )
 
     @property
     def sampled(self) -> Floats:
@@ -56,8 +67,9 @@ class FourthMoments:
         return self.counts * (self.counts * self.products[:, 0, 0])
 
     def power_sums(self, weights: Floats) -> tuple[Floats, Floats]:
-        """(S,) sums over all rows of squares and of fourth powers of Σ_j weights[s, j] · column j, each less its mean
-        in the environment; weights (S, k). Of a sample, fourth powers are taken in units of its own variance."""
+        """(S,) sums over all rows of squares and of fourth powers of Σ_j weights[s, j] · column j,
+        each less its mean in the environment; weights (S, k). Of a sample, fourth powers are taken
+        in units of its own variance."""
         squares, fourths = np.zeros((2, len(weights)))
         for first in range(0, len(weights), _SUBSETS):
             part = slice(first, first + _SUBSETS)
@@ -75,11 +87,13 @@ class FourthMoments:
         return squares, fourths
 
     def sums(self, e: int, linear: Floats, squared: Floats) -> Floats:
-        """(1 + l + s, 1 + l + s) sums over the rows of the environment at place e of products of any two of: 1, forms
-        Σ_j linear[i, j] · column j, and squares of such forms, of columns less their means; linear (l, k), squared
-        (s, k)"""
+        """(1 + l + s, 1 + l + s) sums over the rows of the environment at place e of products of
+        any two of: 1, forms Σ_j linear[i, j] · column j, and squares of such forms, of columns less
+        their means; linear (l, k), squared (s, k)"""
         coordinates = self.coordinates[e].T
-        first, second = (np.insert(weights @ coordinates, 0, 0.0, axis=1) for weights in (linear, squared))
+        first, second = (
+            np.insert(weights @ coordinates, 0, 0.0, axis=1) for weights in (linear, squared)
+        )
         one = np.sqrt(self.counts[e]) * np.eye(1, first.shape[1])
         forms = np.vstack([_product(one, one), _product(one, first), _product(second, second)])
         return np.asarray(forms @ self.products[e] @ forms.T)
@@ -87,21 +101,27 @@ class FourthMoments:
 
 class FourthSum:
     """Collects the products; whitening (E, k, k): deviations · whitening[e] are the coordinates.
-    Of many rows of an environment each is taken with a chance, and weighted by the lowest chance over its own: those
-    far from the mean, which make most of fourth powers, have a higher one, up to 1.
-    products : (E, q, q) as in `FourthMoments`; seconds : (E, k + 1, k + 1) sums over all rows of products of any two
+    Of many rows of an environment each is taken with a chance, and weighted by the lowest chance
+    over its own: those far from the mean, which make most of fourth powers, have a higher one, up
+    to 1.
+    products : (E, q, q) as in `FourthMoments`; seconds : (E, k + 1, k + 1) sums over all rows of
+        products of any two
     coordinates"""
 
     def __init__(self, counts: Integers, whitening: Floats) -> None:
-        self._counts, self._whitening = counts, whitening
+        self._counts = counts
+        self._whitening = whitening
         m = whitening.shape[1] + 1
-        self._rates = np.minimum(1.0, np.maximum(_SAMPLED_ROWS / counts.sum(), _FEWEST_SAMPLED / counts))
+        self._rates = np.minimum(
+            1.0, np.maximum(_SAMPLED_ROWS / counts.sum(), _FEWEST_SAMPLED / counts)
+        )
         self._first, self._second = np.triu_indices(m)
         self.seconds = np.zeros((len(counts), m, m))
         self.products = np.zeros((len(counts), len(self._first), len(self._first)))
 
     def add(self, e: int, values: Floats, deviations: Floats, chances: Floats) -> None:
-        n, rate = self._counts[e], self._rates[e]
+        n = self._counts[e]
+        rate = self._rates[e]
         z = np.insert(self._whitening[e].T @ deviations, 0, 1.0 / np.sqrt(n), axis=0)
         weights = np.ones(z.shape[1])
         self.seconds[e] += z @ z.T
@@ -109,7 +129,8 @@ class FourthSum:
             distance = np.einsum("kn,kn->n", z[1:], z[1:]) * n / (len(z) - 1)
             taken = np.minimum(1.0, rate * np.maximum(1.0, (distance / _FAR) ** 2))
             drawn = chances < taken
-            z, weights = z[:, drawn], (rate / taken)[drawn]
+            z = z[:, drawn]
+            weights = (rate / taken)[drawn]
         for start in range(0, z.shape[1], _ROWS):
             part = slice(start, start + _ROWS)
             pairs = z[self._first, part] * z[self._second, part]
@@ -128,14 +149,20 @@ def most_columns(n_environments: int) -> int:
 
 
 def orthonormal(moments: Moments, columns: Integers, roots: Floats | None) -> tuple[Floats, Floats]:
-    """coordinates, whitening (E, k, k), from the factors (E, m, d) or, without them, from second moments"""
-    k, n_environments = len(columns), moments.n_environments
+    """coordinates, whitening (E, k, k), from the factors (E, m, d) or, without them, from second
+    moments"""
+    k = len(columns)
+    n_environments = moments.n_environments
     coordinates, whitening = np.zeros((2, n_environments, k, k))
     for e in range(n_environments):
         if roots is None:
-            scatter, kept = moments.scatter[e][np.ix_(columns, columns)], np.flatnonzero(moments.present[e, columns])
+            scatter = moments.scatter[e][np.ix_(columns, columns)]
+            kept = np.flatnonzero(moments.present[e, columns])
             scale = np.sqrt(np.diagonal(scatter)[kept])
-            lower = np.linalg.cholesky(scatter[np.ix_(kept, kept)] / np.outer(scale, scale)) * scale[:, None]
+            lower = (
+                np.linalg.cholesky(scatter[np.ix_(kept, kept)] / np.outer(scale, scale))
+                * scale[:, None]
+            )
             found = np.linalg.solve(lower, scatter[kept])
         else:
             unit, norms = unit_columns(roots[e][:, columns])
@@ -148,7 +175,8 @@ def orthonormal(moments: Moments, columns: Integers, roots: Floats | None) -> tu
 
 
 def _product(a: Floats, b: Floats) -> Floats:
-    """(…, q) the product of linear forms a and b (…, k + 1) of the coordinates, as a form of their products"""
+    """(…, q) the product of linear forms a and b (…, k + 1) of the coordinates, as a form of their
+    products"""
     first, second = np.triu_indices(a.shape[-1])
     crossed = a[..., first] * b[..., second] + a[..., second] * b[..., first]
     return np.where(first == second, 0.5 * crossed, crossed)

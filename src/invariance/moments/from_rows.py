@@ -1,4 +1,5 @@
-"""Moments of rows that stay where they are, read in pieces by threads, by a Dask cluster or by Spark."""
+"""Moments of rows that stay where they are, read in pieces by threads, by a Dask cluster or by
+Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from .._tools.parallel import check_version, dask_client, hold_one_thread, n_workers, on_worker, one_thread, ordered_map
+from .._tools.parallel import (
+    check_version,
+    dask_client,
+    hold_one_thread,
+    n_workers,
+    on_worker,
+    one_thread,
+    ordered_map,
+)
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import MISSING, check_known, check_unique
@@ -32,7 +41,8 @@ if TYPE_CHECKING:
 
 # Results that wait for their turn: each has the second moments of all environments.
 _AHEAD = 2
-DASK_FRAME, SPARK_FRAME = "the Dask data frame", "the Spark data frame"
+DASK_FRAME = "the Dask data frame"
+SPARK_FRAME = "the Spark data frame"
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,9 @@ class Wanted:
         asked = self.outcome, self.environment, self.settings
         outcome, environment, features = resolve_columns(available, *asked, where)
         splines = dict.fromkeys(Choices.of(self.settings, features).splines)
-        return replace(self, outcome=outcome, environment=environment, features=features, splines=splines)
+        return replace(
+            self, outcome=outcome, environment=environment, features=features, splines=splines
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,17 +109,27 @@ class Wanted:
             warnings.simplefilter("ignore")  # the second pass warns of the same
             encoding = self.screened(rows).encoding
         assert encoding is not None
-        return replace(self, splines={term.column: term for term in encoding.terms if isinstance(term, SplineBasis)})
+        return replace(
+            self,
+            splines={term.column: term for term in encoding.terms if isinstance(term, SplineBasis)},
+        )
 
 
 def needing_the_table(missing: str, settings: Columns) -> dict[str, Any]:
     """{setting: value} of those that need the whole table, which rows in pieces do not show"""
     whole = {"missing": "level"} if missing == "level" else {}
-    return whole | {name: value for name in ("below_limit", "na") if (value := getattr(settings, name))}
+    return whole | {
+        name: value for name in ("below_limit", "na") if (value := getattr(settings, name))
+    }
 
 
 def from_rows(
-    rows: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress: ProgressMode, file_options: dict[str, Any]
+    rows: Any,
+    wanted: Wanted,
+    n_jobs: int | None,
+    dask: Any,
+    progress: ProgressMode,
+    file_options: dict[str, Any],
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
@@ -126,9 +148,15 @@ def from_rows(
     else:
         source, wanted = opened(rows, wanted, file_options)
         if wanted.splines and not source.rereadable:
-            raise DataError(f"splines need two passes, and {source.name} can be read once: pass a file or a table.")
+            raise DataError(
+                f"splines need two passes, and {source.name} can be read once: pass a file or a "
+                "table."
+            )
         if dask is not None and not isinstance(source, FileSource):
-            raise SettingError(f"dask= is for files and Dask data frames, which {source.name} is not: leave it out.")
+            raise SettingError(
+                f"dask= is for files and Dask data frames, which {source.name} is not: leave it "
+                "out."
+            )
         read = partial(of_source, source, n_jobs=workers, progress=progress, dask=dask)
     if wanted.splines:
         wanted = wanted.with_knots(read(wanted))
@@ -145,7 +173,9 @@ def opened(rows: Any, wanted: Wanted, file_options: dict[str, Any]) -> tuple[Row
     """The rows, which are not read yet, and what is wanted of them."""
     categorical = wanted.settings.categorical
     words = () if isinstance(categorical, str) else tuple(map(str, categorical))
-    source = source_of(rows, words=words, warn_unnamed=wanted.settings.features is None, **file_options)
+    source = source_of(
+        rows, words=words, warn_unnamed=wanted.settings.features is None, **file_options
+    )
     return source, wanted.among(source.schema.names, source.name)
 
 
@@ -158,7 +188,9 @@ def of_source(
         return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
     total: MomentsAccumulator | None = None
     with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
-        for rows in ordered_map(partial(_of_task, wanted), tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):
+        for rows in ordered_map(
+            partial(_of_task, wanted), tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD
+        ):
             total = rows if total is None else total.absorb(rows)
             bar.advance()
     return total or wanted.accumulated()
@@ -181,11 +213,16 @@ def _of_file_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
         remedy = "put it where each worker has it under the same path, or run it without dask="
-        raise DataError(f"a Dask worker does not find a file ({error.__cause__}): {remedy}.") from None
+        raise DataError(
+            f"a Dask worker does not find a file ({error.__cause__}): {remedy}."
+        ) from None
 
 
-def _of_dask_frame(frame: Any, wanted: Wanted, workers: int, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
-    """All rows of a Dask data frame, by the workers of the cluster or, where there is none, by threads."""
+def _of_dask_frame(
+    frame: Any, wanted: Wanted, workers: int, dask: Any, progress: ProgressMode
+) -> MomentsAccumulator:
+    """All rows of a Dask data frame, by the workers of the cluster or, where there is none, by
+    threads."""
     named = {str(name): name for name in frame.columns}
     partitions = frame[[named[name] for name in wanted.read]].to_delayed()
     if dask is None:
@@ -207,11 +244,18 @@ def _of_frame(wanted: Wanted, task: pd.DataFrame) -> MomentsAccumulator:
 
 
 def _on_cluster(
-    wanted: Wanted, function: Callable[..., MomentsAccumulator], pieces: Any, name: str, dask: Any, progress: Any
+    wanted: Wanted,
+    function: Callable[..., MomentsAccumulator],
+    pieces: Any,
+    name: str,
+    dask: Any,
+    progress: Any,
 ) -> MomentsAccumulator:
     again = "Run it again: nothing was kept."
     with dask_client(dask, again) as client, ProgressBar(f"Reading {name}", 1, progress):
-        future = client.compute(_merged_by_dask(wanted, partial(on_worker, function, version=__version__), pieces))
+        future = client.compute(
+            _merged_by_dask(wanted, partial(on_worker, function, version=__version__), pieces)
+        )
         try:
             rows: MomentsAccumulator = future.result()
         except BaseException:
@@ -220,7 +264,9 @@ def _on_cluster(
     return rows
 
 
-def _merged_by_dask(wanted: Wanted, function: Callable[..., MomentsAccumulator], pieces: Sequence[Any]) -> Any:
+def _merged_by_dask(
+    wanted: Wanted, function: Callable[..., MomentsAccumulator], pieces: Sequence[Any]
+) -> Any:
     """Merged from left to right, as on one machine."""
     from dask import delayed
 
@@ -228,7 +274,9 @@ def _merged_by_dask(wanted: Wanted, function: Callable[..., MomentsAccumulator],
     rows = [delayed(function, pure=False)(shared, task=piece) for piece in pieces]
     total = delayed(wanted.accumulated(), traverse=False)
     for first in range(0, len(rows), _MERGED_AT_ONCE):
-        total = delayed(reduce, pure=False)(MomentsAccumulator.merge, [total, *rows[first : first + _MERGED_AT_ONCE]])
+        total = delayed(reduce, pure=False)(
+            MomentsAccumulator.merge, [total, *rows[first : first + _MERGED_AT_ONCE]]
+        )
     return total
 
 
@@ -263,7 +311,8 @@ def _of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccu
 
 
 def _of_partition(wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Its moments, or what was wrong with its rows, which is raised once, and not again and again on the workers"""
+    """Its moments, or what was wrong with its rows, which is raised once, and not again and again
+    on the workers"""
     import pyarrow as pa
 
     hold_one_thread()

@@ -1,4 +1,5 @@
-"""Least squares with an intercept by orthogonalising the centred, scaled rows: right where second moments are not."""
+"""Least squares with an intercept by orthogonalising the centred, scaled rows: right where second
+moments are not."""
 
 from __future__ import annotations
 
@@ -13,14 +14,20 @@ from .moments import Moments, gaps_between
 
 
 def root_of(
-    moments: Moments, roots: Floats | list[Floats], places: Sequence[int] | Integers, columns: Integers
+    moments: Moments,
+    roots: Floats | list[Floats],
+    places: Sequence[int] | Integers,
+    columns: Integers,
 ) -> Floats:
-    """(m, k) a factor of the centred products of the columns over all rows of the environments at these places"""
+    """(m, k) a factor of the centred products of the columns over all rows of the environments at
+    these places"""
     at = np.asarray(places, dtype=np.intp)
     parts = [roots[e][:, columns] for e in at]
     varying = (moments.maximum[at].max(axis=0) > moments.minimum[at].min(axis=0))[columns]
     if len(at) > 1:
-        gaps = gaps_between(moments.counts[at], moments.centre[at][:, columns], moments.rest[at][:, columns])
+        gaps = gaps_between(
+            moments.counts[at], moments.centre[at][:, columns], moments.rest[at][:, columns]
+        )
         parts.append(np.sqrt(moments.counts[at])[:, None] * gaps)
     return np.vstack(parts) * varying
 
@@ -33,7 +40,8 @@ def unit_columns(root: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """coefficients (k,), zero for columns that add nothing; rss: residual sum of squares; rank of the columns."""
+    """coefficients (k,), zero for columns that add nothing; rss: residual sum of squares; rank of
+    the columns."""
 
     coefficients: Floats
     intercept: float
@@ -42,8 +50,9 @@ class LeastSquares:
 
 
 def unit_rows(columns: Floats) -> tuple[Floats, Floats, Floats]:
-    """The k columns (n, k) centred, scaled to unit norm and laid out as rows (k, n); their norms and means (k,).
-    The second pass removes the rounding of the first. A constant column becomes zero, exactly."""
+    """The k columns (n, k) centred, scaled to unit norm and laid out as rows (k, n); their norms
+    and means (k,). The second pass removes the rounding of the first. A constant column becomes
+    zero, exactly."""
     rows = np.ascontiguousarray(columns.T)
     means = rows.mean(axis=1)
     deviations = rows - means[:, None]
@@ -57,22 +66,27 @@ def unit_rows(columns: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def independent_columns(X: Floats) -> Mask:
-    """(k,) the columns of X (n, k) that vary and are no combination of those before them and a constant."""
+    """(k,) the columns of X (n, k) that vary and are no combination of those before them and a
+    constant."""
     unit, _, _ = unit_rows(X)
     return np.asarray(triangular_factor(unit, np.arange(X.shape[1]), DEPENDENT)[1])
 
 
 def least_squares(X: Floats, y: Floats) -> LeastSquares:
-    """Fit y on the columns of X (n, k) and an intercept; a column that depends on earlier ones gets coefficient 0."""
+    """Fit y on the columns of X (n, k) and an intercept; a column that depends on earlier ones gets
+    coefficient 0."""
     return least_squares_of_units(*unit_rows(np.column_stack([X, y])))
 
 
 def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> LeastSquares:
-    """The same of centred unit columns (k + 1, n), the last of them the outcome, their lengths and means (k + 1,)."""
+    """The same of centred unit columns (k + 1, n), the last of them the outcome, their lengths and
+    means (k + 1,)."""
     k = len(unit) - 1
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
     coefficients = np.zeros(k)
-    coefficients[kept] = np.linalg.solve(triangle[np.ix_(kept, kept)], triangle[kept, k]) * (norms[k] / norms[kept])
+    coefficients[kept] = np.linalg.solve(triangle[np.ix_(kept, kept)], triangle[kept, k]) * (
+        norms[k] / norms[kept]
+    )
     intercept = float(means[k] - means[:k] @ coefficients)
     return LeastSquares(coefficients, intercept, float((triangle[k, k] * norms[k]) ** 2), len(kept))

@@ -1,4 +1,5 @@
-"""Centred second moments per environment and pooled: all that the Gaussian model needs of the rows."""
+"""Centred second moments per environment and pooled: all that the Gaussian model needs of the
+rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.names import Missing
 from .._tools.progress import ProgressMode
-from ..data.checks import check_environments, check_spread, check_whole, did_you_mean, largest_size, nearest, quoted
+from ..data.checks import (
+    check_environments,
+    check_spread,
+    check_whole,
+    did_you_mean,
+    largest_size,
+    nearest,
+    quoted,
+)
 from ..data.columns import free_name
 from ..data.copies import warn_of_equal_moments
 from ..data.encoding import Encoding
@@ -39,7 +48,8 @@ if TYPE_CHECKING:
 
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
 _OF_NAMES = ("groups", "encoding", "constants", "dummies")
-# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
+# Share of a column's scatter that others of its feature leave when they determine it, up to
+# rounding.
 _DEPENDENT = 1e-12
 _EPSILON = float(np.finfo(float).eps)
 _ROWS_AT_ONCE = 65_536
@@ -57,7 +67,8 @@ def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def gaps_between(counts: Integers, centre: Floats, rest: Floats) -> Floats:
-    """(E, d) how far the means centre + rest (E, d) of each environment are from those of all rows"""
+    """(E, d) how far the means centre + rest (E, d) of each environment are from those of all
+    rows"""
     apart, lost = two_sum(centre, -centre[0])
     lost += rest - rest[0]
     pooled = (counts @ apart + counts @ lost) / counts.sum()
@@ -72,7 +83,8 @@ def filled_pool(counts: Integers, centre: Floats, rest: Floats, local: Floats) -
 
 
 def _fill_pool(scatter: Floats, counts: Integers, gaps: Floats) -> None:
-    """The last of scatter (E + 1, d, d), from the others and gaps (E, d) between their means and the pooled one"""
+    """The last of scatter (E + 1, d, d), from the others and gaps (E, d) between their means and
+    the pooled one"""
     for start in range(0, scatter.shape[1], _STRIP):
         rows = slice(start, start + _STRIP)
         pooled = scatter[-1, rows]
@@ -84,7 +96,8 @@ def _fill_pool(scatter: Floats, counts: Integers, gaps: Floats) -> None:
 
 
 class EnvironmentMoments(NamedTuple):
-    """Of one environment's rows, or of some of them; arrays (d,) and scatter (d, d) as in `Moments`."""
+    """Of one environment's rows, or of some of them; arrays (d,) and scatter (d, d) as in
+    `Moments`."""
 
     n_rows: int
     centre: Floats
@@ -96,7 +109,9 @@ class EnvironmentMoments(NamedTuple):
     def of_column(self, j: int) -> EnvironmentMoments:
         own = slice(j, j + 1)
         ends = self.minimum[own], self.maximum[own]
-        return EnvironmentMoments(self.n_rows, self.centre[own], self.rest[own], *ends, self.scatter[own, own])
+        return EnvironmentMoments(
+            self.n_rows, self.centre[own], self.rest[own], *ends, self.scatter[own, own]
+        )
 
 
 def of_rows(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
@@ -109,12 +124,15 @@ def of_rows(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
 def _of_block(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
     centre, rest, minimum, maximum = np.empty((4, X.shape[1] + 1))
     centred = centred_rows(X, y, rows, centre, rest, minimum, maximum)
-    return EnvironmentMoments(len(rows), *two_sum(centre, rest), minimum, maximum, centred.T @ centred)
+    return EnvironmentMoments(
+        len(rows), *two_sum(centre, rest), minimum, maximum, centred.T @ centred
+    )
 
 
 @cache
 def _syrk() -> Any:
-    """BLAS's dsyrk. That of scipy.linalg.blas would hold the interpreter's lock while it computes; ctypes lets go."""
+    """BLAS's dsyrk. That of scipy.linalg.blas would hold the interpreter's lock while it computes;
+    ctypes lets go."""
     from numba.extending import get_cython_function_address
 
     address = get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
@@ -122,24 +140,38 @@ def _syrk() -> Any:
 
 
 def _add_products(rows: Floats, scatter: Floats) -> None:
-    """scatter (d, d) += rows (d, n) · their transpose, on and below the diagonal; numbers of a row lie together"""
+    """scatter (d, d) += rows (d, n) · their transpose, on and below the diagonal; numbers of a row
+    lie together"""
     d, n, lead = map(ctypes.c_int, (*rows.shape, rows.strides[0] // rows.itemsize))
-    order, depth, stride, one = (ctypes.byref(number) for number in (d, n, lead, ctypes.c_double(1.0)))
-    _syrk()(b"U", b"T", order, depth, one, rows.ctypes.data, stride, one, scatter.ctypes.data, order)
+    order, depth, stride, one = (
+        ctypes.byref(number) for number in (d, n, lead, ctypes.c_double(1.0))
+    )
+    _syrk()(
+        b"U", b"T", order, depth, one, rows.ctypes.data, stride, one, scatter.ctypes.data, order
+    )
 
 
 @_silently
-def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats, maximum: Floats) -> EnvironmentMoments:
-    """With n more rows of this range: columns (d, n + 1) holds them and one more place, and is overwritten. They are
-    added to the known scatter in place, of which only what is on and below the diagonal counts."""
-    own, last, n = columns[:, :-1], columns[:, -1], columns.shape[1] - 1
+def add_rows(
+    known: EnvironmentMoments | None, columns: Floats, minimum: Floats, maximum: Floats
+) -> EnvironmentMoments:
+    """With n more rows of this range: columns (d, n + 1) holds them and one more place, and is
+    overwritten. They are added to the known scatter in place, of which only what is on and below
+    the diagonal counts."""
+    own = columns[:, :-1]
+    last = columns[:, -1]
+    n = columns.shape[1] - 1
     centre = np.where(minimum == maximum, minimum, np.add.reduce(own, axis=1) / n)
     own -= centre[:, None]
     rest = np.add.reduce(own, axis=1) / n
     # Half of a squared range is at most the scatter.
     if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():
         own -= rest[:, None]
-    scatter = np.zeros((len(own), len(own))) if known is None else np.require(known.scatter, requirements="W")
+    scatter = (
+        np.zeros((len(own), len(own)))
+        if known is None
+        else np.require(known.scatter, requirements="W")
+    )
     found = EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
     last[:] = 0.0
     if known is not None:
@@ -149,10 +181,13 @@ def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats,
     return found
 
 
-def _joined(a: EnvironmentMoments, b: EnvironmentMoments, scatter: Floats) -> tuple[EnvironmentMoments, Floats, float]:
+def _joined(
+    a: EnvironmentMoments, b: EnvironmentMoments, scatter: Floats
+) -> tuple[EnvironmentMoments, Floats, float]:
     """The rows of both, whose scatter is theirs and share · gap (d,) · its transpose"""
     n = a.n_rows + b.n_rows
-    minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
+    minimum = np.minimum(a.minimum, b.minimum)
+    maximum = np.maximum(a.maximum, b.maximum)
     apart, lost = two_sum(b.centre, -a.centre)
     gap = np.where(minimum == maximum, 0.0, apart + (lost + (b.rest - a.rest)))
     centre, lost = two_sum(a.centre, gap * (b.n_rows / n))
@@ -161,8 +196,11 @@ def _joined(a: EnvironmentMoments, b: EnvironmentMoments, scatter: Floats) -> tu
 
 
 @_silently
-def merged(a: EnvironmentMoments, b: EnvironmentMoments, out: Floats | None = None) -> EnvironmentMoments:
-    """The rows of both (Chan, Golub & LeVeque 1983); out : array for the scatter, that of a if nobody needs it"""
+def merged(
+    a: EnvironmentMoments, b: EnvironmentMoments, out: Floats | None = None
+) -> EnvironmentMoments:
+    """The rows of both (Chan, Golub & LeVeque 1983); out : array for the scatter, that of a if
+    nobody needs it"""
     both, gap, share = _joined(a, b, np.add(a.scatter, b.scatter, out=out))
     for start in range(0, len(gap), _STRIP):
         own = slice(start, start + _STRIP)
@@ -173,22 +211,24 @@ def merged(a: EnvironmentMoments, b: EnvironmentMoments, out: Floats | None = No
 def mirror(scatter: Floats) -> None:
     """Above the diagonal of scatter (..., d, d) what is below it."""
     for start in range(0, scatter.shape[-1], _STRIP):
-        own, below = slice(start, start + _STRIP), slice(start + _STRIP, None)
+        own = slice(start, start + _STRIP)
+        below = slice(start + _STRIP, None)
         square = scatter[..., own, own]
         square[:] = np.tril(square) + np.tril(square, -1).swapaxes(-1, -2)
         scatter[..., own, below] = scatter[..., below, own].swapaxes(-1, -2)
 
 
 def in_columns(part: EnvironmentMoments, places: Integers, d: int) -> EnvironmentMoments:
-    """With its columns at these places among d, without those at -1; no row of it has anything but 0 in the others. Of
-    the scatter only what is on and below the diagonal counts."""
+    """With its columns at these places among d, without those at -1; no row of it has anything but
+    0 in the others. Of the scatter only what is on and below the diagonal counts."""
     if np.array_equal(places, np.arange(d)):
         return part
     kept = np.flatnonzero(places >= 0)
     at = places[kept]
     centre, rest, minimum, maximum = vectors = np.zeros((4, d))
     vectors[:, at] = np.stack([part.centre, part.rest, part.minimum, part.maximum])[:, kept]
-    scatter, whole = np.zeros((d, d)), part.scatter.copy()
+    scatter = np.zeros((d, d))
+    whole = part.scatter.copy()
     mirror(whole)
     scatter[np.ix_(at, at)] = whole[np.ix_(kept, kept)]
     return EnvironmentMoments(part.n_rows, centre, rest, minimum, maximum, scatter)
@@ -205,7 +245,8 @@ class Moments:
 
     columns : d names; outcome : index of the column that is predicted
     environments : E labels; counts : (E,) rows of each
-    centre, rest : (E, d) the means are centre + rest, so that those far from zero, or from each other, cost no digits
+    centre, rest : (E, d) the means are centre + rest, so that those far from zero, or from each
+        other, cost no digits
     minimum, maximum : (E, d), equal exactly where a column is constant inside an environment
     scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
 
@@ -218,7 +259,8 @@ class Moments:
     second : what a second pass over the rows found; see `rows` of `BIP.fit`
     kind : of the outcome, where its values were looked at one by one
     weights : what rows counted as, by a column that is read again with them
-    dummies : columns known to hold 0 and 1 only, of moments within environments, which do not show it
+    dummies : columns known to hold 0 and 1 only, of moments within environments, which do not show
+        it
     """
 
     columns: tuple[str, ...]
@@ -246,12 +288,17 @@ class Moments:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """Sentences about what was left out of the data as given, as `MultiEnvironmentData.losses`."""
+        """Sentences about what was left out of the data as given, as
+        `MultiEnvironmentData.losses`."""
         features = dict.fromkeys(self._owner(column) for column in self.constants)
         gone = [name for name in features if name not in self.feature_names]
         columns = [column for column in self.constants if self._owner(column) not in gone]
         lost = losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
-        return (*([] if self.weights is None else [str(self.weights)]), *self.environment_notes, *lost)
+        return (
+            *([] if self.weights is None else [str(self.weights)]),
+            *self.environment_notes,
+            *lost,
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -310,19 +357,25 @@ class Moments:
 
     @cached_property
     def varies(self) -> Mask:
-        """(E + 1, d) whether a column takes more than one value in each environment, and in the pool."""
-        return np.vstack([self.maximum > self.minimum, self.maximum.max(axis=0) > self.minimum.min(axis=0)])
+        """(E + 1, d) whether a column takes more than one value in each environment, and in the
+        pool."""
+        return np.vstack(
+            [self.maximum > self.minimum, self.maximum.max(axis=0) > self.minimum.min(axis=0)]
+        )
 
     @cached_property
     def site_level(self) -> SiteLevel:
         """The features' columns that are constant within every environment."""
-        return SiteLevel.of_ranges(self.minimum[:, self.feature_columns], self.maximum[:, self.feature_columns])
+        return SiteLevel.of_ranges(
+            self.minimum[:, self.feature_columns], self.maximum[:, self.feature_columns]
+        )
 
     @cached_property
     def present(self) -> Mask:
-        """(E + 1, d) whether a column varies and, in a feature of several columns of 0 and 1, adds to those before it.
-        The dummies of a category add up to a constant where the level that they are compared with does not occur. Of 0
-        and 1 second moments can tell; of other columns only the rows can, which decide for whole subsets."""
+        """(E + 1, d) whether a column varies and, in a feature of several columns of 0 and 1, adds
+        to those before it. The dummies of a category add up to a constant where the level that they
+        are compared with does not occur. Of 0 and 1 second moments can tell; of other columns only
+        the rows can, which decide for whole subsets."""
         if not self.features.grouped or not self.scatter.size:
             return self.varies
         present = self.varies.copy()
@@ -332,39 +385,55 @@ class Moments:
             if not self._zero_or_one(columns):
                 continue
             for g in range(self.n_environments + 1):
-                present[g, columns] &= _adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
+                present[g, columns] &= _adding(
+                    self.scatter[g][np.ix_(columns, columns)], present[g, columns]
+                )
         return present
 
     def _zero_or_one(self, columns: NDArray[np.intp]) -> bool:
-        """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as much as such do."""
+        """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as
+        much as such do."""
         if self.dummies.issuperset(self.columns[j] for j in columns):
             return True
-        means, squares = self.means[:, columns], np.einsum("gjj->gj", self.scatter[:-1])[:, columns]
+        means = self.means[:, columns]
+        squares = np.einsum("gjj->gj", self.scatter[:-1])[:, columns]
         inside = (self.minimum[:, columns] >= 0.0) & (self.maximum[:, columns] <= 1.0)
         most = self.counts[:, None] * means * (1.0 - means)
         return bool(inside.all() and np.allclose(squares, most, rtol=1e-9, atol=1e-9))
 
     @cached_property
     def largest_size(self) -> int:
-        """The largest subset size at which every local fit is estimable. Of features of several columns the narrowest
-        count; wider subsets may be outside the support."""
+        """The largest subset size at which every local fit is estimable. Of features of several
+        columns the narrowest count; wider subsets may be outside the support."""
         return largest_size(self.counts, self.varying_widths[:-1])
 
     @cached_property
     def varying_widths(self) -> Integers:
-        """(E + 1, p) how many columns of each feature are present in each environment, and in the pool."""
+        """(E + 1, p) how many columns of each feature are present in each environment, and in the
+        pool."""
         present = self.present[:, self.feature_columns].astype(np.int64)
-        return np.add.reduceat(present, self.features.starts[:-1], axis=1) if self.features.grouped else present
+        return (
+            np.add.reduceat(present, self.features.starts[:-1], axis=1)
+            if self.features.grouped
+            else present
+        )
 
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
         if data.design is not None:
-            what = f"second moments know labels only, and these rows are compared {data.design.in_words}"
+            what = (
+                "second moments know labels only, and these rows are compared "
+                f"{data.design.in_words}"
+            )
             raise DataError(f"{what}: fit the data themselves.")
         parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
-        features, same = data.features, ("encoding", "constants", "dropped_rows", "environment_notes", "weights")
-        described: dict[str, Any] = {"groups": features.groups, **{name: getattr(data, name) for name in same}}
+        features = data.features
+        same = ("encoding", "constants", "dropped_rows", "environment_notes", "weights")
+        described: dict[str, Any] = {
+            "groups": features.groups,
+            **{name: getattr(data, name) for name in same},
+        }
         columns = (*features.columns, data.outcome_name)
         return assembled(columns, features.n_columns, data.environments, parts, **described)
 
@@ -395,75 +464,100 @@ class Moments:
     ) -> Moments:
         """Moments of rows that stay where they are; only a block of them is ever in memory.
 
-        ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path, ``site=A``, are
-        columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
-        table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. Files are read
-        as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``, or
-        ``form=FileFormat(...)``. ``weights``, ``columns`` and ``select`` are as in ``MultiEnvironmentData.from_table``.
+        ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path,
+        ``site=A``, are columns) or a list of files; a pandas, polars or pyarrow table, a polars
+        LazyFrame, a DuckDB relation, an ibis table, a reader of record batches; any iterable of
+        batches or tables; a Dask or Spark data frame. Files are read as by ``read_table``, with its
+        ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``, or
+        ``form=FileFormat(...)``. ``weights``, ``columns`` and ``select`` are as in
+        ``MultiEnvironmentData.from_table``.
 
-        Names and values are checked as in ``MultiEnvironmentData.from_table``, once all rows were read. Levels are
-        found on the way, in natural order; ``categorical={"region": ["north", "south"]}`` lists them in another one.
-        ``groups=[spline("age", knots=4)]`` reads the rows twice: the first pass keeps the values of that column, of
-        which the knots are quantiles. Threads (``n_jobs``) or workers of a Dask cluster (``dask="tcp://10.0.0.1:8786"``
-        or a ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can tell is left
-        to ``checked``, after a ``merge`` of the parts.
+        Names and values are checked as in ``MultiEnvironmentData.from_table``, once all rows were
+        read. Levels are found on the way, in natural order; ``categorical={"region": ["north",
+        "south"]}`` lists them in another one. ``groups=[spline("age", knots=4)]`` reads the rows
+        twice: the first pass keeps the values of that column, of which the knots are quantiles.
+        Threads (``n_jobs``) or workers of a Dask cluster (``dask="tcp://10.0.0.1:8786"`` or a
+        ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can
+        tell is left to ``checked``, after a ``merge`` of the parts.
         """
         from .from_rows import Wanted, from_rows
 
-        known = [*signature(cls.from_rows).parameters, *(each.name for each in fields(FileFormat)), "form"]
+        known = [
+            *signature(cls.from_rows).parameters,
+            *(each.name for each in fields(FileFormat)),
+            "form",
+        ]
         for name in file_options:
             if name not in known:
                 what = f"from_rows() got an unexpected keyword argument {name!r}"
                 raise WrongTypeError(f"{what}{did_you_mean(name, known)}")
-        given = {"categorical": categorical, "numeric": numeric, "groups": groups, "weights": weights}
-        columns = stated_once("columns", columns, Columns(features=features, exclude=exclude, **given))
+        given = {
+            "categorical": categorical,
+            "numeric": numeric,
+            "groups": groups,
+            "weights": weights,
+        }
+        columns = stated_once(
+            "columns", columns, Columns(features=features, exclude=exclude, **given)
+        )
         some = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         select = stated_once("select", select, some)
         wanted = Wanted(outcome, environment, columns, select, missing, partial)
         return from_rows(rows, wanted, n_jobs, dask, progress, file_options)
 
     def to_arrow(self) -> pa.Table:
-        """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the same digits."""
+        """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the
+        same digits."""
         from .arrow import to_arrow
 
         return to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Moments:
-        """The moments of which `to_arrow` made the table; those of several tables are put together by `merge`."""
+        """The moments of which `to_arrow` made the table; those of several tables are put together
+        by `merge`."""
         from .arrow import from_arrow
 
         return from_arrow(table)
 
     def checked(self, environment_name: str | None = None) -> Moments:
-        """After the complaints that only all rows can justify; without the features that no row varies."""
-        lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
+        """After the complaints that only all rows can justify; without the features that no row
+        varies."""
+        lowest = self.minimum.min(axis=0)
+        highest = self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
         refuse_single(self.environments, self.environment_notes)
         ends = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
         check_whole(self.environments, self.counts, *ends, self.outcome_name, environment_name)
         left = self._dropping(lowest == highest)
-        warn_of_equal_moments(left.columns, left.features.alone, left.scatter, np.vstack([left.minimum, left.maximum]))
+        warn_of_equal_moments(
+            left.columns, left.features.alone, left.scatter, np.vstack([left.minimum, left.maximum])
+        )
         warn_of_site_level(left.features, left.site_level, left.encoding)
         return left
 
     def check_environments(self) -> None:
-        """Raise where an environment has too few rows for a fit of its own, or its outcome is constant."""
+        """Raise where an environment has too few rows for a fit of its own, or its outcome is
+        constant."""
         ends = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
         check_environments(self.environments, self.counts, *ends, self.outcome_name)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
 
-        Both have the same columns: `partial` of `from_rows` keeps those that are constant in one of them.
+        Both have the same columns: `partial` of `from_rows` keeps those that are constant in one of
+        them.
         """
-        one, two = self.encoding, other.encoding
+        one = self.encoding
+        two = other.encoding
         encoding = None if one is None or two is None else one.joined(two)
         if encoding is None and (one is not two or dict(self.groups) != dict(other.groups)):
             levels = None if one is None or two is None else one.all_levels(two)
             if levels is not None:
                 remedy = use(" for the data of both", categorical=levels)
-                raise DataError("cannot merge moments whose levels, or the order of them, differ", remedy)
+                raise DataError(
+                    "cannot merge moments whose levels, or the order of them, differ", remedy
+                )
             raise DataError("cannot merge moments whose columns were made or grouped differently.")
         differing = {*self.columns} ^ {*other.columns}
         differing |= {name for name, _ in {*self.constants.items()} ^ {*other.constants.items()}}
@@ -473,11 +567,20 @@ class Moments:
             raise DataError(what, use(" (keeps columns that are constant in one)", partial=True))
         weights = self.weights, other.weights
         if getattr(weights[0], "column", None) != getattr(weights[1], "column", None):
-            raise DataError("cannot merge moments of rows with different weights: use the same column for both.")
+            raise DataError(
+                "cannot merge moments of rows with different weights: use the same column for both."
+            )
         second = other.of_columns(self.columns)
         environments = tuple(dict.fromkeys(self.environments + second.environments))
         parts = (
-            reduce(merged, [one.part(one.environments.index(e)) for one in (self, second) if e in one.environments])
+            reduce(
+                merged,
+                [
+                    one.part(one.environments.index(e))
+                    for one in (self, second)
+                    if e in one.environments
+                ],
+            )
             for e in environments
         )
         return assembled(
@@ -489,17 +592,21 @@ class Moments:
             encoding=encoding,
             constants=self.constants,
             dropped_rows=dict(Counter(self.dropped_rows) + Counter(other.dropped_rows)),
-            environment_notes=tuple(dict.fromkeys(self.environment_notes + other.environment_notes)),
+            environment_notes=tuple(
+                dict.fromkeys(self.environment_notes + other.environment_notes)
+            ),
             merged={**other.merged, **self.merged},
             weights=weights[0] and weights[1] and weights[0] + weights[1],
         )
 
     def choosing(self, environments: Sequence[Hashable]) -> Moments:
-        """Moments of the rows of these environments alone, in their order here; features that are constant there are
-        among `constants`."""
+        """Moments of the rows of these environments alone, in their order here; features that are
+        constant there are among `constants`."""
         kept = np.unique(places_of(environments, self.environments))
         labels = tuple(self.environments[e] for e in kept)
-        scatter = filled_pool(self.counts[kept], self.centre[kept], self.rest[kept], self.scatter[kept])
+        scatter = filled_pool(
+            self.counts[kept], self.centre[kept], self.rest[kept], self.scatter[kept]
+        )
         left = replace(
             self,
             environments=labels,
@@ -513,7 +620,9 @@ class Moments:
         constant = ~left.varies[-1]
         constant[left.outcome] = False
         if constant[left.feature_columns].all():
-            raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
+            raise DataError(
+                f"every feature is constant in {quoted(labels)}. Choose more environments."
+            )
         return left._without_constant(constant)._of_occurring_levels()
 
     @property
@@ -523,24 +632,33 @@ class Moments:
         return tuple(name for name in self.columns if name not in grouped)
 
     def with_outcome(self, name: str) -> Moments:
-        """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
+        """The same moments (shared, not copied) with another column as the outcome; the old one
+        becomes a feature."""
         possible = self.possible_outcomes
         if name not in possible:
-            why = "made of, or part of, several columns" if name in {*self.columns, *self.groups} else "not in the data"
-            raise DataError(f"column {name!r} is {why} and cannot be the outcome; {nearest(name, possible)}")
+            why = (
+                "made of, or part of, several columns"
+                if name in {*self.columns, *self.groups}
+                else "not in the data"
+            )
+            raise DataError(
+                f"column {name!r} is {why} and cannot be the outcome; {nearest(name, possible)}"
+            )
         encoding = self.encoding
         if encoding is not None and name != self.outcome_name:
             encoding = encoding.with_outcome(name, self.outcome_name)
         kind = self.kind if name == self.outcome_name else None
         turned = replace(self, outcome=self.columns.index(name), encoding=encoding, kind=kind)
         if "within" in vars(self):
-            vars(turned)["within"] = replace(self.within, outcome=turned.outcome, encoding=encoding, kind=kind)
+            vars(turned)["within"] = replace(
+                self.within, outcome=turned.outcome, encoding=encoding, kind=kind
+            )
         return turned
 
     @cached_property
     def within(self) -> Moments:
-        """The same of rows that are centred within environments: the last scatter is the sum of the others. It takes as
-        much memory again, and other outcomes share it."""
+        """The same of rows that are centred within environments: the last scatter is the sum of the
+        others. It takes as much memory again, and other outcomes share it."""
         return with_equal_means(self)
 
     def of_columns(self, columns: tuple[str, ...]) -> Moments:
@@ -548,7 +666,9 @@ class Moments:
         if columns == self.columns:
             return self
         order = self.places(columns)
-        left = {name: tuple(c for c in members if c in columns) for name, members in self.groups.items()}
+        left = {
+            name: tuple(c for c in members if c in columns) for name, members in self.groups.items()
+        }
         return replace(
             self,
             columns=columns,
@@ -566,7 +686,9 @@ class Moments:
     def part(self, e: int) -> EnvironmentMoments:
         """The environment at place e."""
         ends = self.minimum[e], self.maximum[e]
-        return EnvironmentMoments(int(self.counts[e]), self.centre[e], self.rest[e], *ends, self.scatter[e])
+        return EnvironmentMoments(
+            int(self.counts[e]), self.centre[e], self.rest[e], *ends, self.scatter[e]
+        )
 
     def _names_of(self, chosen: Mask) -> list[str]:
         return [self.columns[j] for j in np.flatnonzero(chosen)]
@@ -577,7 +699,8 @@ class Moments:
         return next((name for name, members in groups.items() if column in members), column)
 
     def _dropping(self, constant: Mask) -> Moments:
-        """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
+        """Without the features (of d columns) that are constant over all rows, which are named in a
+        warning."""
         left = self._without_constant(constant)
         if left is not self:
             gone = [name for name in self.feature_names if name not in left.feature_names]
@@ -590,13 +713,19 @@ class Moments:
         if not constant.any():
             return self
         values = dict(zip(self._names_of(constant), self.centre[0][constant].tolist(), strict=True))
-        return replace(self.of_columns(tuple(self._names_of(~constant))), constants={**self.constants, **values})
+        return replace(
+            self.of_columns(tuple(self._names_of(~constant))),
+            constants={**self.constants, **values},
+        )
 
     def _of_occurring_levels(self) -> Moments:
         """With the levels that no row has marked as absent."""
         if self.encoding is None:
             return self
-        means = {**self.constants, **dict(zip(self.columns, self.pooled_mean.tolist(), strict=True))}
+        means = {
+            **self.constants,
+            **dict(zip(self.columns, self.pooled_mean.tolist(), strict=True)),
+        }
         return replace(self, encoding=self.encoding.occurring_in(means, self.n_rows))
 
 
@@ -607,35 +736,47 @@ def assembled(
     parts: Iterable[EnvironmentMoments],
     **described: Any,
 ) -> Moments:
-    """Moments of the parts of the environments, whose scatters count on and below the diagonal; described: further
-    fields"""
-    d, n_environments = len(columns), len(environments)
-    counts, vectors = np.empty(n_environments, np.int64), np.empty((len(_OF_COLUMNS), n_environments, d))
+    """Moments of the parts of the environments, whose scatters count on and below the diagonal;
+    described: further fields"""
+    d = len(columns)
+    n_environments = len(environments)
+    counts = np.empty(n_environments, np.int64)
+    vectors = np.empty((len(_OF_COLUMNS), n_environments, d))
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
         counts[e], *vectors[:, e], scatter[e] = part
     mirror(scatter[:-1])
     _fill_pool(scatter, counts, gaps_between(counts, *vectors[:2]))
     centre, rest, minimum, maximum = vectors
-    return Moments(columns, outcome, environments, counts, centre, rest, minimum, maximum, scatter, **described)
+    return Moments(
+        columns, outcome, environments, counts, centre, rest, minimum, maximum, scatter, **described
+    )
 
 
 def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
-    """Without the features (of d columns) that the rows left over do not vary, and the levels that these lack."""
+    """Without the features (of d columns) that the rows left over do not vary, and the levels that
+    these lack."""
     became_constant[moments.outcome] = False
     return moments._dropping(became_constant)._of_occurring_levels()
 
 
 def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
-    """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that is 1 there and 0
-    elsewhere. Every column is a feature, constant or not."""
+    """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that
+    is 1 there and 0 elsewhere. Every column is a feature, constant or not."""
     own = np.eye(moments.n_environments)[apart][:, kept].T
-    counts, wider = moments.counts[kept], [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
-    centre, rest = np.hstack([moments.centre[kept], own]), np.hstack([moments.rest[kept], np.zeros_like(own)])
+    counts = moments.counts[kept]
+    wider = [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
+    centre = np.hstack([moments.centre[kept], own])
+    rest = np.hstack([moments.rest[kept], np.zeros_like(own)])
     return replace(
         moments,
-        columns=(*moments.columns, *(free_name(f"own mean {e}", moments.columns) for e in np.flatnonzero(apart))),
-        environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
+        columns=(
+            *moments.columns,
+            *(free_name(f"own mean {e}", moments.columns) for e in np.flatnonzero(apart)),
+        ),
+        environments=tuple(
+            label for label, flag in zip(moments.environments, kept, strict=True) if flag
+        ),
         counts=counts,
         centre=centre,
         rest=rest,
@@ -643,16 +784,25 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
         maximum=np.hstack([moments.maximum[kept], own]),
         scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
         dropped_rows={},
-        second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
+        second=None
+        if moments.second is None
+        else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
     )
 
 
 def with_equal_means(moments: Moments) -> Moments:
     """As if all environments had the same means: of rows that are centred within environments."""
-    varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
-    features, columns = moments.features, moments.feature_columns
+    varies = moments.maximum > moments.minimum
+    zero = np.zeros_like(moments.centre)
+    features = moments.features
+    columns = moments.feature_columns
     several = np.split(columns, features.starts[1:-1]) if features.grouped else []
-    dummies = (moments.columns[j] for own in several if len(own) > 1 and moments._zero_or_one(own) for j in own)
+    dummies = (
+        moments.columns[j]
+        for own in several
+        if len(own) > 1 and moments._zero_or_one(own)
+        for j in own
+    )
     return replace(
         moments,
         dummies=frozenset(dummies),
@@ -666,8 +816,11 @@ def with_equal_means(moments: Moments) -> Moments:
 
 def against_the_rest(moments: Moments, e: int) -> Moments:
     """Two environments: the one at place e, and the rows of all others together."""
-    others = reduce(merged, (moments.part(other) for other in range(moments.n_environments) if other != e))
-    labels, parts = (moments.environments[e], None), (moments.part(e), others)
+    others = reduce(
+        merged, (moments.part(other) for other in range(moments.n_environments) if other != e)
+    )
+    labels = (moments.environments[e], None)
+    parts = (moments.part(e), others)
     described = {name: getattr(moments, name) for name in _OF_NAMES}
     return assembled(moments.columns, moments.outcome, labels, parts, **described)
 
@@ -675,7 +828,8 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
 def rest_moments(moments: Moments) -> Moments:
     """The rows outside each environment, as if these were environments of their own."""
     parts = [moments.part(e) for e in range(moments.n_environments)]
-    before, after = list(accumulate(parts[:-1], merged)), list(accumulate(parts[:0:-1], merged))[::-1]
+    before = list(accumulate(parts[:-1], merged))
+    after = list(accumulate(parts[:0:-1], merged))[::-1]
     inner = (merged(before[e - 1], after[e]) for e in range(1, len(parts) - 1))
     described = {name: getattr(moments, name) for name in _OF_NAMES}
     rests = after[0], *inner, before[-1]

@@ -1,4 +1,5 @@
-"""A second pass over the rows of moments: factors of the columns, fourth powers, and a sample of rows."""
+"""A second pass over the rows of moments: factors of the columns, fourth powers, and a sample of
+rows."""
 
 from __future__ import annotations
 
@@ -37,12 +38,15 @@ _FACTORED_ROWS = 256
 _SAME = 1e-6
 _SEED = 20_261_116
 # Of so many rows quantiles are known well enough for a picture; so many numbers are kept in all.
-_MOST_ROWS, _MOST_NUMBERS, _FEWEST_ROWS = 10_000, 4_000_000, 100
+_MOST_ROWS = 10_000
+_MOST_NUMBERS = 4_000_000
+_FEWEST_ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """columns : k names; places (n,) : environments; values (n, k) : rows, those of an environment as they were read"""
+    """columns : k names; places (n,) : environments; values (n, k) : rows, those of an environment
+    as they were read"""
 
     columns: tuple[str, ...]
     places: NDArray[np.intp]
@@ -51,13 +55,16 @@ class SampledRows:
     def choosing(self, kept: Integers) -> SampledRows:
         """Of the environments at the places `kept`, which ascend."""
         left = np.isin(self.places, kept)
-        return SampledRows(self.columns, np.searchsorted(kept, self.places[left]), self.values[left])
+        return SampledRows(
+            self.columns, np.searchsorted(kept, self.places[left]), self.values[left]
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class SecondPassResult:
     """What rows tell besides their second moments, None where they were not read for it.
-    roots : (E, m, d) factors of the centred products of all columns; fourths, sample : of some columns
+    roots : (E, m, d) factors of the centred products of all columns; fourths, sample : of some
+        columns
     n_readings : how often the rows were read"""
 
     roots: Floats | None = None
@@ -91,7 +98,9 @@ def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironment
     if sample is None or not {*columns, moments.outcome_name} <= set(sample.columns):
         return None
     names = tuple(name for name in sample.columns if name in columns)
-    groups = {name: tuple(c for c in members if c in columns) for name, members in moments.groups.items()}
+    groups = {
+        name: tuple(c for c in members if c in columns) for name, members in moments.groups.items()
+    }
     features = Features.of(names, {name: members for name, members in groups.items() if members})
     return MultiEnvironmentData(
         X=np.ascontiguousarray(sample.values[:, [sample.columns.index(name) for name in names]]),
@@ -106,13 +115,15 @@ def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironment
 
 
 class SampleSum:
-    """Collects the `most` rows of each environment to which chance gives the smallest numbers: so any task can draw on
-    its own, and what several drew is the sample of them all."""
+    """Collects the `most` rows of each environment to which chance gives the smallest numbers: so
+    any task can draw on its own, and what several drew is the sample of them all."""
 
     def __init__(self, counts: Integers, k: int, most: int) -> None:
         self._most = most
         self._kept = [[(np.empty(0), np.empty((0, k)))] for _ in counts]  # chances and rows of each
-        self._limits = np.minimum(1.0, 2.0 * most / counts)  # chances above these are not among the smallest
+        self._limits = np.minimum(
+            1.0, 2.0 * most / counts
+        )  # chances above these are not among the smallest
 
     def add(self, e: int, values: Floats, deviations: Floats, chances: Floats) -> None:
         drawn = np.flatnonzero(chances < self._limits[e])
@@ -161,9 +172,11 @@ def _factor(parts: list[Floats], k: int) -> Floats:
 
 
 class SecondPass:
-    """Reads the rows that moments were computed from once more, or twice where second moments cannot decide every
-    subset: for the factors of the columns, and then for fourth powers in the coordinates that these give.
-    environment : the column of their labels; file_options : how files are written, as `source_of` takes it
+    """Reads the rows that moments were computed from once more, or twice where second moments
+    cannot decide every subset: for the factors of the columns, and then for fourth powers in the
+    coordinates that these give.
+    environment : the column of their labels; file_options : how files are written, as `source_of`
+        takes it
     most_features : columns of features of which sums of fourth powers can be kept"""
 
     def __init__(
@@ -177,31 +190,43 @@ class SecondPass:
     ) -> None:
         words = () if moments.encoding is None else tuple(moments.encoding.of_levels)
         self._source = source_of(rows, **file_options, words=words, warn_unnamed=False)
-        self._moments, self._environment, self._n_jobs, self._progress = moments, environment, n_jobs, progress
+        self._moments = moments
+        self._environment = environment
+        self._n_jobs = n_jobs
+        self._progress = progress
         self.most_features = most_columns(moments.n_environments) - 1
         available = self._source.schema.names
         if environment not in available:
             what = f"{self._source.name} lacks the column of environments {environment!r}"
             raise DataError(f"{what}; {nearest(environment, available)}")
-        lacking = [name for name in self._reading(moments, moments.columns).read if name not in available]
+        lacking = [
+            name for name in self._reading(moments, moments.columns).read if name not in available
+        ]
         if lacking:
             raise _other_rows(self._source, f"it lacks the column {lacking[0]!r}")
 
     def with_factors(self) -> Moments:
         """The moments, with what decides subsets of nearly dependent columns."""
         if not self._source.rereadable:
-            what = f"columns nearly depend on each other: {self._source.name} is read twice, which can be done once"
+            what = (
+                f"columns nearly depend on each other: {self._source.name} is read twice, "
+                "which can be done once"
+            )
             raise DataError(f"{what}. Pass a file, a folder or a table.")
-        n, columns = self._moments.n_environments, self._moments.columns
+        n = self._moments.n_environments
+        columns = self._moments.columns
         (found,) = self._reading(self._moments, columns).collect(lambda: [RootSum(n, len(columns))])
         return replace(self._moments, second=SecondPassResult(found.roots, n_readings=1))
 
     def with_fourth_moments(self, moments: Moments, columns: Collection[str]) -> Moments:
         """The moments, with fourth powers and a sample of these columns and of the outcome."""
         known = moments.second or SecondPassResult()
-        names = tuple(name for name in moments.columns if name in columns or name == moments.outcome_name)
+        names = tuple(
+            name for name in moments.columns if name in columns or name == moments.outcome_name
+        )
         coordinates, whitening = orthonormal(moments, moments.places(names), known.roots)
-        E, k = moments.n_environments, len(names)
+        E = moments.n_environments
+        k = len(names)
         kept = min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (E * k)))
 
         def start() -> list[Any]:
@@ -212,18 +237,27 @@ class SecondPass:
         self._check(fourths, fourth.seconds, moments)
         roots = known.roots
         if roots is None and names == moments.columns:
-            # The coordinates are nearly orthonormal: from their products factors keep the digits that columns have.
+            # The coordinates are nearly orthonormal: from their products factors keep the digits
+            # that columns have.
             within = fourth.seconds[:, 1:, 1:]
             absent = np.einsum("ejj->ej", within) == 0.0
-            roots = np.linalg.cholesky(within + absent[:, None] * np.eye(k)).swapaxes(1, 2) @ coordinates
+            roots = (
+                np.linalg.cholesky(within + absent[:, None] * np.eye(k)).swapaxes(1, 2)
+                @ coordinates
+            )
         n_readings = known.n_readings + 1
-        return replace(moments, second=SecondPassResult(roots, fourths, sample.sample(names), n_readings))
+        return replace(
+            moments, second=SecondPassResult(roots, fourths, sample.sample(names), n_readings)
+        )
 
     def _reading(self, moments: Moments, columns: tuple[str, ...]) -> _Reading:
-        return _Reading(moments, self._source, self._environment, columns, self._n_jobs, self._progress)
+        return _Reading(
+            moments, self._source, self._environment, columns, self._n_jobs, self._progress
+        )
 
     def _check(self, fourths: FourthMoments, seconds: Floats, moments: Moments) -> None:
-        """Raise where means or second moments are not those that are known; seconds: of the coordinates of all rows"""
+        """Raise where means or second moments are not those that are known; seconds: of the
+        coordinates of all rows"""
         at = moments.places(fourths.columns)
         for e, label in enumerate(moments.environments):
             columns = block_diag(np.sqrt(moments.counts[e]), fourths.coordinates[e])
@@ -260,32 +294,54 @@ class _Reading:
         """What the collectors make of all rows; start: makes those of a task.
         Tasks are fixed, and merged in their order: the result does not depend on n_jobs."""
         tasks = list(enumerate(self.source.tasks(self.environment, self.read)))
-        total, counts = start(), np.zeros(self.moments.n_environments, np.int64)
+        total = start()
+        counts = np.zeros(self.moments.n_environments, np.int64)
 
-        LOGGER.info("second reading of %s, for the tails of residuals and for intervals", self.source.name)
-        with ProgressBar(f"Reading {self.source.name} again", len(tasks), self.progress) as bar, one_thread():
-            for collectors, found in ordered_map(partial(self._read_task, start), tasks, self.n_jobs, 2):
+        LOGGER.info(
+            "second reading of %s, for the tails of residuals and for intervals", self.source.name
+        )
+        with (
+            ProgressBar(f"Reading {self.source.name} again", len(tasks), self.progress) as bar,
+            one_thread(),
+        ):
+            for collectors, found in ordered_map(
+                partial(self._read_task, start), tasks, self.n_jobs, 2
+            ):
                 counts += found
                 for whole, part in zip(total, collectors, strict=True):
                     whole.merge(part)
                 bar.advance()
-        for label, n, known in zip(self.moments.environments, counts, self.moments.counts, strict=True):
+        for label, n, known in zip(
+            self.moments.environments, counts, self.moments.counts, strict=True
+        ):
             if n != known:
-                raise _other_rows(self.source, f"environment {in_quotes(label)} has {n:,} complete rows, not {known:,}")
+                raise _other_rows(
+                    self.source,
+                    f"environment {in_quotes(label)} has {n:,} complete rows, not {known:,}",
+                )
         return total
 
-    def _read_task(self, start: Any, numbered: tuple[int, RowTask]) -> tuple[Sequence[Any], NDArray[np.int64]]:
+    def _read_task(
+        self, start: Any, numbered: tuple[int, RowTask]
+    ) -> tuple[Sequence[Any], NDArray[np.int64]]:
         (number, task), at = numbered, self.moments.places(self.columns)
-        centre, rest = self.moments.centre[:, at], self.moments.rest[:, at]
-        constant, collectors = ~self.moments.varies[:-1, at], start()
+        centre = self.moments.centre[:, at]
+        rest = self.moments.rest[:, at]
+        constant = ~self.moments.varies[:-1, at]
+        collectors = start()
         # One number for each row, in their order: what is drawn does not depend on batches.
         rng = np.random.default_rng([_SEED, number])
         counts = np.zeros(self.moments.n_environments, np.int64)
         for places, values in self._batches(task):
-            sizes, chances, first = np.bincount(places, minlength=len(counts)), rng.random(len(places)), 0
+            sizes = np.bincount(places, minlength=len(counts))
+            chances = rng.random(len(places))
+            first = 0
             counts += sizes
-            order = np.argsort(places.astype(np.min_scalar_type(len(counts))), kind="stable")  # fast for few
-            values, chances = values.take(order, axis=1), chances[order]
+            order = np.argsort(
+                places.astype(np.min_scalar_type(len(counts))), kind="stable"
+            )  # fast for few
+            values = values.take(order, axis=1)
+            chances = chances[order]
             for e in np.flatnonzero(sizes).tolist():
                 own = slice(first, first + sizes[e])
                 deviations = values[:, own] - centre[e][:, None]
@@ -309,7 +365,9 @@ class _Reading:
             # Rows of other environments may hold levels that the encoding does not know.
             known = np.flatnonzero(places >= 0)
             if len(known):
-                whole, values = self._complete(table if len(known) == len(places) else table.take(known))
+                whole, values = self._complete(
+                    table if len(known) == len(places) else table.take(known)
+                )
                 yield places[known[whole]], values
 
     def _places(self, labels: pa.ChunkedArray) -> NDArray[np.intp]:
@@ -318,13 +376,17 @@ class _Reading:
         coded = labels.combine_chunks().dictionary_encode()
         labels = map(label_of, coded.dictionary.to_pylist())
         found = [exact.get(label, written.get(str(label), -1)) for label in labels]
-        return np.array([*found, -1], dtype=np.intp)[coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)]
+        return np.array([*found, -1], dtype=np.intp)[
+            coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+        ]
 
     @cached_property
     def _known(self) -> tuple[dict[Hashable, int], dict[str, int]]:
-        """{label of the rows: place}, and the same of labels as text; rows that have the label of a merged environment
-        belong to it only where they were merged into it."""
-        places: dict[Hashable, int] = {label: e for e, label in enumerate(self.moments.environments)}
+        """{label of the rows: place}, and the same of labels as text; rows that have the label of a
+        merged environment belong to it only where they were merged into it."""
+        places: dict[Hashable, int] = {
+            label: e for e, label in enumerate(self.moments.environments)
+        }
         merged = self.moments.merged
         made = set(merged.values())
         known = {label: e for label, e in places.items() if label not in made}
@@ -335,7 +397,8 @@ class _Reading:
         """(n,) which rows have values in all columns `_needed`; their values (k, m) in `columns`"""
         import narwhals as nw
 
-        frame, encoding = nw.from_native(table, eager_only=True), self._encoding
+        frame = nw.from_native(table, eager_only=True)
+        encoding = self._encoding
         plain = np.array([text_as_numbers(frame[name], name) for name in self._plain])
         raw = RawTable((), np.empty((len(table), 0))) if encoding is None else encoding.read(frame)
         whole = np.asarray(~(np.isnan(plain).any(axis=0) | np.isnan(raw.values).any(axis=1)))
@@ -350,18 +413,31 @@ class _Reading:
 
     @cached_property
     def _needed(self) -> tuple[str, ...]:
-        """All columns where rows were left out for missing values: which of them, any column may tell."""
-        return (*self.moments.columns, *self.moments.constants) if self.moments.dropped_rows else self.columns
+        """All columns where rows were left out for missing values: which of them, any column may
+        tell."""
+        return (
+            (*self.moments.columns, *self.moments.constants)
+            if self.moments.dropped_rows
+            else self.columns
+        )
 
     @cached_property
     def _encoding(self) -> Encoding | None:
-        """That of the features of which columns are needed; None where all columns are those of the table"""
-        whole, needed = self.moments.encoding, set(self._needed)
+        """That of the features of which columns are needed; None where all columns are those of the
+        table"""
+        whole = self.moments.encoding
+        needed = set(self._needed)
         if whole is None:
             return None
-        members = tuple(own for own in whole.members if needed & {name for term in own[1] for name in term.names})
+        members = tuple(
+            own
+            for own in whole.members
+            if needed & {name for term in own[1] for name in term.names}
+        )
         used = {term.column for _, terms in members for term in terms}
-        return replace(whole, columns=tuple(name for name in whole.columns if name in used), members=members)
+        return replace(
+            whole, columns=tuple(name for name in whole.columns if name in used), members=members
+        )
 
     @cached_property
     def _plain(self) -> list[str]:

@@ -1,4 +1,5 @@
-"""The result: a posterior over subsets, its tables, words and pictures. Knows nothing of engines."""
+"""The result: a posterior over subsets, its tables, words and pictures. Knows nothing of
+engines."""
 
 from .posterior import Posterior, SubsetSource, table_order
 

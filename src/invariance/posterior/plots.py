@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.names import PlotKind
-from .._tools.plotting import FALSE, GUIDE, PARTS, PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, tidy, title
+from .._tools.plotting import (
+    FALSE,
+    GUIDE,
+    PARTS,
+    PLAIN,
+    TRUE,
+    Size,
+    axes_for,
+    plain_ticks,
+    save_drawing,
+    tidy,
+    title,
+)
 from .._tools.text import name_labels, shorten
 from ..data.features import as_mask
 from ..exceptions import SettingError, WrongTypeError, use
@@ -38,29 +50,53 @@ def inclusion_size(posterior: Posterior, top: int = MOST_BARS) -> Size:
 
 
 def plot_inclusion(
-    posterior: Posterior, ax: Axes | None = None, top: int = MOST_BARS, truth: Iterable[str] | ArrayLike | None = None
+    posterior: Posterior,
+    ax: Axes | None = None,
+    top: int = MOST_BARS,
+    truth: Iterable[str] | ArrayLike | None = None,
 ) -> Axes:
-    """Horizontal bars of the `top` largest inclusion probabilities of a posterior or fitted model, largest on top.
+    """Horizontal bars of the `top` largest inclusion probabilities of a posterior or fitted model,
+    largest on top.
 
-    truth : names or a boolean mask (p,) of the truly invariant features, which get a colour of their own
+    truth : names or a boolean mask (p,) of the truly invariant features, which get a colour of
+        their own
     """
-    given, posterior = posterior, getattr(posterior, "posterior_", posterior)
+    given = posterior
+    posterior = getattr(posterior, "posterior_", posterior)
     if not isinstance(posterior, Posterior):
-        raise WrongTypeError(f"plot_inclusion draws a Posterior or a fitted model, not {type(given).__name__}.")
+        raise WrongTypeError(
+            f"plot_inclusion draws a Posterior or a fitted model, not {type(given).__name__}."
+        )
     check_at_least_one("top", top)
     shown = np.argsort(-posterior.inclusion, kind="stable")[:top]
     ax = axes_for(ax, inclusion_size(posterior, top))
-    positions, values = np.arange(len(shown)), posterior.inclusion[shown]
-    inside = np.zeros(len(shown), dtype=bool) if truth is None else as_mask(truth, posterior.feature_names)[shown]
-    groups = ("truly invariant", TRUE, inside), ("not in the true subset", PLAIN if truth is None else FALSE, ~inside)
+    positions = np.arange(len(shown))
+    values = posterior.inclusion[shown]
+    inside = (
+        np.zeros(len(shown), dtype=bool)
+        if truth is None
+        else as_mask(truth, posterior.feature_names)[shown]
+    )
+    groups = (
+        ("truly invariant", TRUE, inside),
+        ("not in the true subset", PLAIN if truth is None else FALSE, ~inside),
+    )
     for label, color, members in groups:
         if members.any():
-            ax.barh(positions[members], values[members], height=0.72, color=color, label=label, zorder=2)
+            ax.barh(
+                positions[members], values[members], height=0.72, color=color, label=label, zorder=2
+            )
     ax.axvline(0.5, color=GUIDE, linewidth=1.0, linestyle="--", zorder=3)
-    at_right: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+    at_right: dict[str, Any] = {
+        "transform": ax.get_yaxis_transform(),
+        "va": "center",
+        "fontsize": "small",
+    }
     for position, value in enumerate(values):
         ax.text(1.01, position, format_probability(float(value)), **at_right)
-    ax.set_yticks(positions, name_labels([posterior.feature_names[j] for j in shown], _LONGEST_NAME))
+    ax.set_yticks(
+        positions, name_labels([posterior.feature_names[j] for j in shown], _LONGEST_NAME)
+    )
     plain_ticks(ax)
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0.0, 1.0)
@@ -82,7 +118,8 @@ def check_not_cut(kind: str, top: int | None) -> None:
 
 
 def plot_trace(posterior: Posterior, ax: Axes | None = None, top: int | None = None) -> Axes:
-    """The ELBO of each start by the draws of every iteration; the dot is that of the chosen one, measured afresh."""
+    """The ELBO of each start by the draws of every iteration; the dot is that of the chosen one,
+    measured afresh."""
     check_not_cut("trace", top)
     said = posterior.diagnostics
     if "trace" not in said:
@@ -90,8 +127,22 @@ def plot_trace(posterior: Posterior, ax: Axes | None = None, top: int | None = N
     ax = axes_for(ax, TRACE_SIZE)
     for color, (start, trace) in zip(PARTS, said["trace"].items(), strict=False):
         label = f"{start}: {said['elbo_by_start'][start]:.2f}"
-        ax.plot(np.arange(len(trace["elbo"])), trace["elbo"], color=color, linewidth=0.7, label=label, zorder=2)
-    ax.plot(said["chosen_iteration"], said["elbo"], "o", color=GUIDE, label=f"chosen ({said['start']})", zorder=3)
+        ax.plot(
+            np.arange(len(trace["elbo"])),
+            trace["elbo"],
+            color=color,
+            linewidth=0.7,
+            label=label,
+            zorder=2,
+        )
+    ax.plot(
+        said["chosen_iteration"],
+        said["elbo"],
+        "o",
+        color=GUIDE,
+        label=f"chosen ({said['start']})",
+        zorder=3,
+    )
     ax.set_yscale("symlog", linthresh=10.0)
     tidy(ax, "both")
     ax.set_xlabel("iteration")
@@ -105,9 +156,18 @@ def _title(posterior: Posterior) -> str:
     n = posterior.n_environments
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
     what = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
-    return f"One environment cannot show invariance: these are the prior's probabilities\n{what}" if n == 1 else what
+    return (
+        f"One environment cannot show invariance: these are the prior's probabilities\n{what}"
+        if n == 1
+        else what
+    )
 
 
-def save_inclusion(posterior: Posterior, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:
-    """Write `plot_inclusion` to a file whose ending gives the format (png when there is none); returns its path."""
-    return save_drawing(lambda ax: plot_inclusion(posterior, ax, truth=truth), inclusion_size(posterior), path)
+def save_inclusion(
+    posterior: Posterior, path: str | Path, truth: Iterable[str] | ArrayLike | None = None
+) -> Path:
+    """Write `plot_inclusion` to a file whose ending gives the format (png when there is none);
+    returns its path."""
+    return save_drawing(
+        lambda ax: plot_inclusion(posterior, ax, truth=truth), inclusion_size(posterior), path
+    )

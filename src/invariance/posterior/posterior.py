@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ..models.base import BoundModel
 
 FORMAT = "invariance.posterior/1"
-FIT = "invariance.fit/2"  # a posterior, with the decision and others, as `invariance fit --json` writes it
+# a posterior, with the decision and others, as `invariance fit --json` writes it
+FIT = "invariance.fit/2"
 _WITH_EVIDENCE = 100  # subsets of the table that are saved with their evidence
 SubsetTable = tuple[Mask, Floats, Floats]
 Value = TypeVar("Value", Floats, float)
@@ -50,8 +51,8 @@ class SubsetSource(Protocol):
         ...
 
     def leading(self, mass: float) -> SubsetTable | None:
-        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that together hold at
-        least `mass`; None when the engine cannot tell."""
+        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that
+        together hold at least `mass`; None when the engine cannot tell."""
         return None
 
 
@@ -59,16 +60,17 @@ class SubsetSource(Protocol):
 class Evidence(Generic[Value]):
     """What the data say of k subsets, (k,) each, or of one.
 
-    deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the subset is invariant
+    deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the
+        subset is invariant
     p_exact : p-value of exact invariance
-    p_mean, p_spread, p_each, p_invariant : p-values for approximate invariance of the coefficients, of the noise's
-        scale, of the environment that deviates most, and of all; NaN where a model does not separate them and where the
-        deviance is infinite
-    difference, difference_low, difference_high : share of themselves by which coefficients differ between these
-        environments, and its 90% interval; NaN without features, and where the noise's scale alone speaks against the
-        subset
-    r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each environment by the
-        fit to all others, NaN where that is not known
+    p_mean, p_spread, p_each, p_invariant : p-values for approximate invariance of the coefficients,
+        of the noise's scale, of the environment that deviates most, and of all; NaN where a model
+        does not separate them and where the deviance is infinite
+    difference, difference_low, difference_high : share of themselves by which coefficients differ
+        between these environments, and its 90% interval; NaN without features, and where the
+        noise's scale alone speaks against the subset
+    r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each
+        environment by the fit to all others, NaN where that is not known
     """
 
     deviance: Value
@@ -109,17 +111,25 @@ class Judge:
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", self.model.untilted)
 
-    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None, elsewhere: bool = True) -> Evidence[Floats]:
-        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support, r2_new unless
-        `elsewhere`: it takes a fit for each environment."""
+    def evidence(
+        self, masks: ArrayLike, log_ratios: Floats | None = None, elsewhere: bool = True
+    ) -> Evidence[Floats]:
+        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support,
+        r2_new unless `elsewhere`: it takes a fit for each environment."""
         chosen = as_masks(masks, self.model.n_features)
         if log_ratios is None:
             log_ratios = self.model.log_ratio_many(chosen)
-        null, test = self.model.null_many(chosen), self.model.invariance_test(chosen, self.tolerance)
+        null = self.model.null_many(chosen)
+        test = self.model.invariance_test(chosen, self.tolerance)
         exact = self.model.invariance_test(chosen, replace(self.tolerance, rho=0.0, tau=0.0))
-        known, scored = null.variance > 0.0, log_ratios > -np.inf
-        spread_alone = (test.spread < self.tolerance.lowest_level) & ~(test.mean < self.tolerance.lowest_level)
-        difference = (np.where(scored & ~spread_alone, part, np.nan) for part in self.model.difference(chosen))
+        known = null.variance > 0.0
+        scored = log_ratios > -np.inf
+        spread_alone = (test.spread < self.tolerance.lowest_level) & ~(
+            test.mean < self.tolerance.lowest_level
+        )
+        difference = (
+            np.where(scored & ~spread_alone, part, np.nan) for part in self.model.difference(chosen)
+        )
         return Evidence(
             deviance=-2.0 * log_ratios,
             expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
@@ -129,9 +139,13 @@ class Judge:
             p_spread=np.where(scored, test.spread, np.nan),
             p_each=np.where(scored, test.each, np.nan),
             p_invariant=np.where(scored, test.joint, np.nan),
-            **dict(zip(("difference", "difference_low", "difference_high"), difference, strict=True)),
+            **dict(
+                zip(("difference", "difference_low", "difference_high"), difference, strict=True)
+            ),
             r2=self.model.r2_many(chosen),
-            r2_new=np.where(scored, self.model.left_out_r2_many(chosen) if elsewhere else np.nan, np.nan),
+            r2_new=np.where(
+                scored, self.model.left_out_r2_many(chosen) if elsewhere else np.nan, np.nan
+            ),
         )
 
     def compatible(self, masks: Mask) -> Mask:
@@ -143,29 +157,36 @@ class Judge:
         return ~self.model.compatible(masks, self.tolerance.weak)
 
 
-# A collection reaches a level, or a table holds all mass, up to rounding; re-scored subsets may move a sum past one.
-LEVEL_TOLERANCE, MASS_TOLERANCE, EXCESS_TOLERANCE = 1e-12, 1e-9, 1e-3
+# A collection reaches a level, or a table holds all mass, up to rounding; re-scored subsets may
+# move a sum past one.
+LEVEL_TOLERANCE = 1e-12
+MASS_TOLERANCE = 1e-9
+EXCESS_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Posterior:
     """Posterior over subsets z of p features, whichever engine computed it.
 
-    Arrays are copied, checked and made read-only. The table is ordered: most probable subsets first, ties by size, then
-    by the positions of their features.
+    Arrays are copied, checked and made read-only. The table is ordered: most probable subsets
+    first, ties by size, then by the positions of their features.
 
     inclusion : (p,) posterior probability that each feature belongs to the subset
     pairwise : (p, p) probability that two features belong together, diagonal = `inclusion`; or None
-    masks : (k, p) the leading subsets;  log_ratios, log_probabilities : (k,) log Λ and log posterior of each
+    masks : (k, p) the leading subsets;  log_ratios, log_probabilities : (k,) log Λ and log
+        posterior of each
     log_evidence : log Σ_z p(z) Λ(z);  entropy : of the posterior, in nats
     n_subsets : number of subsets in the prior's support (exact, possibly huge)
-    engine, prior, outcome_name, model : descriptions;  model_reason : why this model, where the outcome chose it
+    engine, prior, outcome_name, model : descriptions;  model_reason : why this model, where the
+        outcome chose it
     environments : E labels;  counts : (E,) rows in each
     notes : sentences;  diagnostics : values that JSON can hold
     table_evidence : evidence on the first subsets of the table, where `judge` is not to be asked
     lowest_level : p-values below it speak against invariance; that of `judge` where there is one
-    kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
-    judge, source, decision : answer for any subset and draw pictures; kept by pickle, left out of JSON
+    kind : "invariant", the paper's; "predictive", over the subsets that are compatible with
+        invariance
+    judge, source, decision : answer for any subset and draw pictures; kept by pickle, left out of
+        JSON
     """
 
     feature_names: tuple[str, ...]
@@ -194,18 +215,26 @@ class Posterior:
     decision: Any = None
 
     def __post_init__(self) -> None:
-        names, environments = tuple(self.feature_names), tuple(self.environments)
-        p, k = len(names), len(self.masks)
+        names = tuple(self.feature_names)
+        environments = tuple(self.environments)
+        p = len(names)
+        k = len(self.masks)
         if p == 0 or len(set(names)) != p:
-            raise ValueError("feature_names: at least one name is needed, and no name may occur twice")
+            raise ValueError(
+                "feature_names: at least one name is needed, and no name may occur twice"
+            )
         masks = _checked("masks", self.masks, (k, p), bool)
         log_probabilities = _checked("log_probabilities", self.log_probabilities, (k,))
         total = float(np.exp(log_probabilities).sum())
         if not 0.0 < total <= 1.0 + EXCESS_TOLERANCE:
-            raise ValueError(f"log_probabilities: the probabilities of the subsets sum to {total:.6g}")
+            raise ValueError(
+                f"log_probabilities: the probabilities of the subsets sum to {total:.6g}"
+            )
         # The arrays of another posterior, which cannot be written to, are in order.
         given = self.masks, self.log_probabilities
-        in_order = all(isinstance(values, np.ndarray) and not values.flags.writeable for values in given)
+        in_order = all(
+            isinstance(values, np.ndarray) and not values.flags.writeable for values in given
+        )
         order = slice(None) if in_order else table_order(masks, log_probabilities)
         self.__dict__.update(
             feature_names=names,
@@ -221,7 +250,9 @@ class Posterior:
             counts=_checked("counts", self.counts, (len(environments),), np.int64),
             notes=tuple(self.notes),
             diagnostics=dict(self.diagnostics),
-            lowest_level=self.lowest_level if self.judge is None else self.judge.tolerance.lowest_level,
+            lowest_level=self.lowest_level
+            if self.judge is None
+            else self.judge.tolerance.lowest_level,
         )
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
@@ -262,9 +293,12 @@ class Posterior:
 
     @property
     def is_spread(self) -> bool:
-        """Whether the mode's probability is below 0.5, or the second subset more than half as probable as the mode."""
+        """Whether the mode's probability is below 0.5, or the second subset more than half as
+        probable as the mode."""
         log_probabilities = self.log_probabilities
-        close = len(log_probabilities) > 1 and log_probabilities[1] - log_probabilities[0] > math.log(0.5)
+        close = len(log_probabilities) > 1 and log_probabilities[1] - log_probabilities[
+            0
+        ] > math.log(0.5)
         return bool(log_probabilities[0] < math.log(0.5) or close)
 
     @property
@@ -272,7 +306,9 @@ class Posterior:
         """Posterior inclusion probability by feature name, in the order of the features."""
         import pandas as pd
 
-        return pd.Series(self.inclusion.copy(), list(self.feature_names), name="inclusion_probability")
+        return pd.Series(
+            self.inclusion.copy(), list(self.feature_names), name="inclusion_probability"
+        )
 
     @property
     def pairwise_inclusion(self) -> pd.DataFrame:
@@ -280,15 +316,19 @@ class Posterior:
         import pandas as pd
 
         if self.pairwise is None:
-            raise SettingError(f"pairwise inclusion was not estimated ({self.engine})", use(engine="exact"))
-        return pd.DataFrame(self.pairwise.copy(), list(self.feature_names), list(self.feature_names))
+            raise SettingError(
+                f"pairwise inclusion was not estimated ({self.engine})", use(engine="exact")
+            )
+        return pd.DataFrame(
+            self.pairwise.copy(), list(self.feature_names), list(self.feature_names)
+        )
 
     def subsets(self, top: int | None = 20) -> pd.DataFrame:
         """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
 
-        Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and the evidence on each: deviance,
-        expected_deviance, deviance_sd, p_exact, p_mean, p_spread, p_each, p_invariant, difference, difference_low,
-        difference_high, r2, r2_new.
+        Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and the evidence
+        on each: deviance, expected_deviance, deviance_sd, p_exact, p_mean, p_spread, p_each,
+        p_invariant, difference, difference_low, difference_high, r2, r2_new.
         """
         if top is not None:
             check_at_least_one("top", top)
@@ -312,13 +352,15 @@ class Posterior:
         known = 0 if self.table_evidence is None else len(self.table_evidence.deviance)
         found = np.flatnonzero((self.masks[:known] == mask).all(axis=1))
         if not len(found):
-            subset, saved = format_subset(self.names_of(mask)), f"the {known:,} subsets whose evidence was saved"
+            subset = format_subset(self.names_of(mask))
+            saved = f"the {known:,} subsets whose evidence was saved"
             raise SettingError(f"{subset} is not among {saved}: fit again, or save with pickle.")
         return self.leading_evidence(known).one(int(found[0]))
 
     def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
-        """The smallest collection of subsets whose probability is at least `level` (within 1e-12); columns as
-        `subsets`. Where even the source cannot reach the level, all subsets at hand, with a warning."""
+        """The smallest collection of subsets whose probability is at least `level` (within 1e-12);
+        columns as `subsets`. Where even the source cannot reach the level, all subsets at hand,
+        with a warning."""
         if not 0 < level <= 1:
             raise SettingError(f"level must be above 0 and at most 1, not {level}")
         table: SubsetTable = self.masks, self.log_ratios, self.log_probabilities
@@ -330,8 +372,14 @@ class Posterior:
         cumulative = np.cumsum(np.exp(table[2]))
         needed = int(np.searchsorted(cumulative, level - LEVEL_TOLERANCE)) + 1
         if needed > len(cumulative):
-            held = f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability"
-            warnings.warn(f"{held}, below the level {level:g}: ask for a lower one, or keep more.", stacklevel=2)
+            held = (
+                f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the "
+                "probability"
+            )
+            warnings.warn(
+                f"{held}, below the level {level:g}: ask for a lower one, or keep more.",
+                stacklevel=2,
+            )
         return self._frame(table[0][:needed], table[1][:needed], table[2][:needed])
 
     def probability(self, subset: Iterable[str] | ArrayLike) -> float:
@@ -363,7 +411,10 @@ class Posterior:
 
     @property
     def _without_source(self) -> str:
-        held = f"the table of {len(self.masks):,} subsets, which holds {self.table_mass:.6g} of the probability"
+        held = (
+            f"the table of {len(self.masks):,} subsets, which holds {self.table_mass:.6g} of "
+            "the probability"
+        )
         return f"{held}, and the rest was not saved: fit again, or save with pickle."
 
     def summary(self, top: int = 10) -> Summary:
@@ -375,10 +426,13 @@ class Posterior:
         """The posterior in words: of several subsets where `is_spread` holds."""
         return reading(self)
 
-    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+    def plot(
+        self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
+    ) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
 
-        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, the others of `BIP.plot`
+        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, the others of
+            `BIP.plot`
         """
         from .plots import MOST_BARS, check_kind, plot_inclusion, plot_trace
 
@@ -387,18 +441,25 @@ class Posterior:
         if self.decision is None and kind == "trace":
             return plot_trace(self, ax, top)
         if self.decision is None:
-            raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}.")
+            raise SettingError(
+                f"this posterior came without a fit, as from JSON, and has no {kind}."
+            )
         return self.decision.plot(kind, ax, top)
 
     def to_plain(self) -> dict[str, Any]:
-        """Values that JSON can hold, of all fields but judge, source and decision; `subsets`, positions of features,
-        for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and "-inf" for numbers that are not finite;
-        environment labels that JSON lacks, such as dates, as text."""
-        labels = [label.item() if isinstance(label, np.generic) else label for label in self.environments]
+        """Values that JSON can hold, of all fields but judge, source and decision; `subsets`,
+        positions of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
+        "-inf" for numbers that are not finite; environment labels that JSON lacks, such as dates,
+        as text."""
+        labels = [
+            label.item() if isinstance(label, np.generic) else label for label in self.environments
+        ]
         known = self.judge is not None or self.table_evidence is not None
         own = {
             "n_subsets": _count(self.n_subsets),
-            "environments": [one if isinstance(one, str | int | float | None) else str(one) for one in labels],
+            "environments": [
+                one if isinstance(one, str | int | float | None) else str(one) for one in labels
+            ],
             "table_evidence": self.leading_evidence(_WITH_EVIDENCE).columns() if known else None,
         }
         content: dict[str, Any] = {"format": FORMAT}
@@ -410,9 +471,13 @@ class Posterior:
         return content
 
     def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
-        """`to_plain` as strict JSON, also written to `path`; more : further keys, which `from_json` ignores"""
+        """`to_plain` as strict JSON, also written to `path`; more : further keys, which `from_json`
+        ignores"""
         content = self.to_plain() | dict(more or {})
-        lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
+        lines = (
+            f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
+            for key, value in content.items()
+        )
         text = "{\n" + ",\n".join(lines) + "\n}"
         if path is not None:
             write_text(path, text + "\n")
@@ -420,12 +485,17 @@ class Posterior:
 
     @classmethod
     def from_json(cls, path_or_text: str | Path) -> Self:
-        """Read what `to_json` wrote, from a file or from the text itself. Arrays come back exactly."""
+        """Read what `to_json` wrote, from a file or from the text itself. Arrays come back
+        exactly."""
         content, origin = _read(path_or_text)
         if content.get("format") not in (FORMAT, FIT):
-            raise DataError(f"{origin} has the format {content.get('format')!r}, and this version reads {FORMAT!r}")
+            raise DataError(
+                f"{origin} has the format {content.get('format')!r}, and this version reads "
+                f"{FORMAT!r}"
+            )
         try:
-            evidence, n_subsets = content.pop("table_evidence", None), content["n_subsets"]
+            evidence = content.pop("table_evidence", None)
+            n_subsets = content["n_subsets"]
             if isinstance(n_subsets, str):
                 content["n_subsets"] = int(n_subsets, 16)
             masks = np.zeros((len(content["subsets"]), len(content["feature_names"])), dtype=bool)
@@ -433,18 +503,23 @@ class Posterior:
                 mask[np.array(members, dtype=np.uint32)] = True
             content |= {"masks": masks, "diagnostics": _numbers(content["diagnostics"])}
             if evidence is not None:
-                evidence = Evidence(**{name: np.array(values, dtype=float) for name, values in evidence.items()})
+                evidence = Evidence(
+                    **{name: np.array(values, dtype=float) for name, values in evidence.items()}
+                )
             return cls(**vars(from_json(Posterior, content)) | {"table_evidence": evidence})
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else error
             raise DataError(f"{origin} is damaged: {what}") from error
 
     def to_datatree(self) -> Any:
-        """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra `xarray`)."""
+        """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra
+        `xarray`)."""
         try:
             from xarray import Dataset, DataTree
         except ImportError as error:
-            raise ImportError("to_datatree() needs xarray: pip install 'invariant-prediction[xarray]'") from error
+            raise ImportError(
+                "to_datatree() needs xarray: pip install 'invariant-prediction[xarray]'"
+            ) from error
         names = list(self.feature_names)
         whole = Dataset({"inclusion": ("feature", self.inclusion.copy())}, {"feature": names})
         if self.pairwise is not None:
@@ -459,13 +534,25 @@ class Posterior:
         tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
         same = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
         tree.attrs.update({key: getattr(self, key) for key in same}, outcome=self.outcome_name)
-        labels, counts = [str(label) for label in self.environments], self.counts.tolist()
-        tree.attrs.update(n_subsets=_count(self.n_subsets), environments=labels, counts=counts, notes=list(self.notes))
+        labels = [str(label) for label in self.environments]
+        counts = self.counts.tolist()
+        tree.attrs.update(
+            n_subsets=_count(self.n_subsets),
+            environments=labels,
+            counts=counts,
+            notes=list(self.notes),
+        )
         return tree
 
     def __repr__(self) -> str:
-        mode = f"mode {format_subset(self.mode, 60)}, probability {format_probability(self.mode_probability)}"
-        return f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: {mode}>"
+        mode = (
+            f"mode {format_subset(self.mode, 60)}, probability "
+            f"{format_probability(self.mode_probability)}"
+        )
+        return (
+            f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: "
+            f"{mode}>"
+        )
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
@@ -476,13 +563,20 @@ class Posterior:
     def _frame(self, masks: Mask, log_ratios: Floats, log_probabilities: Floats) -> pd.DataFrame:
         import pandas as pd
 
-        probability, subset = np.exp(log_probabilities), [self.names_of(mask) for mask in masks]
-        table = {"subset": pd.Series(subset, dtype=object), "size": masks.sum(axis=1), "log_ratio": log_ratios.copy()}
+        probability = np.exp(log_probabilities)
+        subset = [self.names_of(mask) for mask in masks]
+        table = {
+            "subset": pd.Series(subset, dtype=object),
+            "size": masks.sum(axis=1),
+            "log_ratio": log_ratios.copy(),
+        }
         cumulative = np.minimum(np.cumsum(probability), 1.0)
         return pd.DataFrame(table | {"probability": probability, "cumulative": cumulative})
 
 
-def _checked(name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
+def _checked(
+    name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = np.float64
+) -> NDArray[Any]:
     array = np.array(values, dtype=dtype)
     if array.shape != shape or np.isnan(array).any():
         raise ValueError(f"{name}: shape {shape} without NaN is needed, not {array.shape}")
@@ -491,12 +585,19 @@ def _checked(name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = 
 
 def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
     """(k,) by probability (largest first), then size, then positions of the features"""
-    # A zero bit marks a member: of two subsets of one size the one with the earlier feature sorts first.
+    # A zero bit marks a member: of two subsets of one size the one with the earlier feature sorts
+    # first.
     packed = np.zeros((len(masks), -(-masks.shape[1] // 64) * 8), np.uint8)
     packed[:, : -(-masks.shape[1] // 8)] = np.packbits(~masks, axis=1)
-    keys = packed.view(">u8").astype(np.uint64) if packed.shape[1] == 8 else packed.view(f"S{packed.shape[1]}")
-    keys, order = keys.ravel(), np.argsort(-log_probabilities, kind="stable")
-    ordered, found = log_probabilities[order], np.sort(keys)
+    keys = (
+        packed.view(">u8").astype(np.uint64)
+        if packed.shape[1] == 8
+        else packed.view(f"S{packed.shape[1]}")
+    )
+    keys = keys.ravel()
+    order = np.argsort(-log_probabilities, kind="stable")
+    ordered = log_probabilities[order]
+    found = np.sort(keys)
     if (found[1:] == found[:-1]).any():
         raise ValueError("masks: the same subset occurs twice")
     if (ordered[1:] == ordered[:-1]).any():

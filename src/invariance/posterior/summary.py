@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.sections import Rendered, Section
-from .._tools.text import COLUMNS, display_width, format_count, format_subset, name_labels, printable, subset_labels
+from .._tools.text import (
+    COLUMNS,
+    display_width,
+    format_count,
+    format_subset,
+    name_labels,
+    printable,
+    subset_labels,
+)
 
 if TYPE_CHECKING:
     from .posterior import Posterior, SubsetEvidence
 
 CAUSES = (
-    "Fits to these features do not account for how the environments differ: features may be missing, "
+    "Fits to these features do not account for how the environments differ: features may be "
+    "missing, "
     "relations curved or tails heavy, or an environment may act on the outcome itself."
 )
 
@@ -43,10 +52,13 @@ def format_small_p_value(value: float | None) -> str:
 
 
 def format_difference(evidence: SubsetEvidence) -> str:
-    """How much coefficients differ between environments, with its interval; "–" where that is not known."""
+    """How much coefficients differ between environments, with its interval; "–" where that is not
+    known."""
     if math.isnan(evidence.difference):
         return "–"
-    estimate, *ends = map(format_percent, (evidence.difference, evidence.difference_low, evidence.difference_high))
+    estimate, *ends = map(
+        format_percent, (evidence.difference, evidence.difference_low, evidence.difference_high)
+    )
     return estimate if ends[0] == ">1000%" else f"{estimate} [{', '.join(ends)}]"
 
 
@@ -58,7 +70,9 @@ def format_percent(share: float) -> str:
 
 def format_share(value: float, digits: int = 3) -> str:
     """A share of the outcome's variance, which may be negative."""
-    return "–" if math.isnan(value) else f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:.0e}"
+    return (
+        "–" if math.isnan(value) else f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:.0e}"
+    )
 
 
 def everywhere(posterior: Posterior) -> str:
@@ -68,7 +82,11 @@ def everywhere(posterior: Posterior) -> str:
 
 def model_in_words(posterior: Posterior) -> str:
     """With the reason for it, where the outcome chose it."""
-    return f"{posterior.model} ({posterior.model_reason})" if posterior.model_reason else posterior.model
+    return (
+        f"{posterior.model} ({posterior.model_reason})"
+        if posterior.model_reason
+        else posterior.model
+    )
 
 
 MOST_FEATURES = 20
@@ -78,7 +96,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def reading(posterior: Posterior, causes: str = CAUSES) -> str:
-    """The posterior in words; see `Posterior.reading`. causes : what is said where the exact test rejects the mode"""
+    """The posterior in words; see `Posterior.reading`. causes : what is said where the exact test
+    rejects the mode"""
     return " ".join(_sentences(posterior, causes))
 
 
@@ -90,18 +109,29 @@ def _sentences(posterior: Posterior, causes: str) -> Iterator[str]:
         yield "Add rows from at least one other environment."
         return
     if posterior.is_spread:
-        among = "Of the compatible subsets several may predict best" if predictive else "Several subsets are plausible"
+        among = (
+            "Of the compatible subsets several may predict best"
+            if predictive
+            else "Several subsets are plausible"
+        )
         yield f"{among}: {_leading(posterior)}."
         if posterior.entropy >= math.log(2.5):
-            width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
+            width = (
+                format_count(round(math.exp(posterior.entropy)))
+                if posterior.entropy < 700
+                else "a huge number of"
+            )
             yield f"The posterior is as wide as {width} equally probable subsets."
     else:
         yield _mode(posterior)
     order = np.argsort(-posterior.inclusion, kind="stable").tolist()
     undecided = [j for j in order if 1 - _DECIDED < posterior.inclusion[j] < _DECIDED]
     if undecided:
-        names, chances = posterior.feature_names, posterior.inclusion
-        told = ", ".join(f"{printable(names[j])} ({format_probability(chances[j])})" for j in undecided[:6])
+        names = posterior.feature_names
+        chances = posterior.inclusion
+        told = ", ".join(
+            f"{printable(names[j])} ({format_probability(chances[j])})" for j in undecided[:6]
+        )
         more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
         yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {told}{more}."
     if not predictive:
@@ -109,16 +139,23 @@ def _sentences(posterior: Posterior, causes: str) -> Iterator[str]:
 
 
 def _mode(posterior: Posterior) -> str:
-    name, probability = format_subset(posterior.mode), format_probability(posterior.mode_probability)
+    name = format_subset(posterior.mode)
+    probability = format_probability(posterior.mode_probability)
     if posterior.kind != "predictive":
         return f"If one subset is exactly invariant, it is {name}, with probability {probability}."
-    n, outcome = posterior.diagnostics.get("subsets_compatible"), printable(posterior.outcome_name)
+    n = posterior.diagnostics.get("subsets_compatible")
+    outcome = printable(posterior.outcome_name)
     if n == 1 and posterior.diagnostics.get("compatible_counted", True):
         return f"{name} alone is compatible with invariance."
     those = "compatible subsets"
-    if n is not None and (n == posterior.n_subsets or posterior.diagnostics.get("compatible_counted", False)):
+    if n is not None and (
+        n == posterior.n_subsets or posterior.diagnostics.get("compatible_counted", False)
+    ):
         those = f"{format_count(n)} {those}"
-    return f"Of the {those}, {name} predicts {outcome} best for its price, with probability {probability}."
+    return (
+        f"Of the {those}, {name} predicts {outcome} best for its price, with probability "
+        f"{probability}."
+    )
 
 
 def _exact_test(posterior: Posterior, causes: str) -> Iterator[str]:
@@ -138,7 +175,9 @@ def _leading(posterior: Posterior) -> str:
     shown = 3 if posterior.is_spread else 1
     labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:shown]], 100)
     probabilities = np.exp(posterior.log_probabilities[:shown])
-    return ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
+    return ", ".join(
+        f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,14 +203,24 @@ class Summary(Rendered):
 
 def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
     labels = name_labels([str(label) for label in posterior.environments[:_MOST_ENVIRONMENTS]], 24)
-    shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
+    shown = [
+        f"{label} ({count:,})"
+        for label, count in zip(labels, posterior.counts.tolist(), strict=False)
+    ]
     if posterior.n_environments > len(shown):
         shown.append(f"and {posterior.n_environments - len(shown):,} more")
     subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
-    compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
+    compatible = (
+        posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
+    )
     if compatible is not None and posterior.n_environments > 1:
-        exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
-        subsets = f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
+        exactly = (
+            posterior.diagnostics.get("compatible_counted", False)
+            or compatible == posterior.n_subsets
+        )
+        subsets = (
+            f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
+        )
     yield "outcome", posterior.outcome_name
     yield "features", f"{posterior.n_features:,}"
     rows = f"{posterior.n_environments:,} with {int(posterior.counts.sum()):,} rows"
@@ -184,33 +233,46 @@ def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
 
 def _inclusion(posterior: Posterior) -> Section:
     order = np.argsort(-posterior.inclusion, kind="stable")
-    shown, rest = order[:MOST_FEATURES], order[MOST_FEATURES:]
+    shown = order[:MOST_FEATURES]
+    rest = order[MOST_FEATURES:]
     names = name_labels([posterior.feature_names[j] for j in shown], 38)
     values = [float(posterior.inclusion[j]) for j in shown]
-    rows = tuple((name, format_probability(q), bar(q, 30)) for name, q in zip(names, values, strict=True))
+    rows = tuple(
+        (name, format_probability(q), bar(q, 30)) for name, q in zip(names, values, strict=True)
+    )
     notes: tuple[str, ...] = ()
     if len(rest):
         largest = format_probability(posterior.inclusion[rest[0]])
-        notes = (f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} at {largest} or below",)
+        notes = (
+            f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} at {largest} or "
+            "below",
+        )
     whose = "" if posterior.kind == "predictive" else " in the paper's posterior"
     return Section(f"Inclusion probability{whose}", table=rows, notes=notes, text_columns=(0, 2))
 
 
 def _subsets(posterior: Posterior, top: int) -> Section:
     """With their evidence where environments can be compared."""
-    probabilities, evidence = np.exp(posterior.log_probabilities[:top]), posterior.leading_evidence(top)
+    probabilities = np.exp(posterior.log_probabilities[:top])
+    evidence = posterior.leading_evidence(top)
     columns: dict[str, Iterable[str]] = {"prob.": map(format_probability, probabilities)}
     if posterior.kind != "predictive":
         ratios = posterior.log_ratios[:top]
-        columns["log ratio"] = (f"{ratio:.2f}" if abs(ratio) < 1e6 else f"{ratio:.3g}" for ratio in ratios)
+        columns["log ratio"] = (
+            f"{ratio:.2f}" if abs(ratio) < 1e6 else f"{ratio:.3g}" for ratio in ratios
+        )
     if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
         columns["p_inv"] = map(format_p_value, evidence.p_invariant)
         columns["exact"] = map(format_small_p_value, evidence.p_exact)
-        columns["differ by"] = [format_difference(evidence.one(row)) for row in range(len(probabilities))]
+        columns["differ by"] = [
+            format_difference(evidence.one(row)) for row in range(len(probabilities))
+        ]
         columns["R²"] = map(format_share, evidence.r2)
     figures = [tuple(columns), *zip(*columns.values(), strict=True)]
     taken = sum(2 + max(map(display_width, texts)) for texts in zip(*figures, strict=True))
-    labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:top]], COLUMNS - 2 - taken)
+    labels = subset_labels(
+        [posterior.names_of(mask) for mask in posterior.masks[:top]], COLUMNS - 2 - taken
+    )
     rows = tuple((*row, label) for row, label in zip(figures, ["subset", *labels], strict=True))
     return Section("Most probable subsets", table=rows, text_columns=(len(columns),))
 

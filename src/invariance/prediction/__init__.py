@@ -1,1 +1,2 @@
-"""From selected features to what is predicted in an environment that nobody has seen, and how far that may be off."""
+"""From selected features to what is predicted in an environment that nobody has seen, and how far
+that may be off."""

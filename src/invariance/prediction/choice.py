@@ -65,19 +65,29 @@ AVERAGED_MASS = 0.999
 
 def check_predict_with(kind: Any, regressor: Any) -> None:
     if kind not in PREDICT_WITH:
-        raise SettingError(f"predict_with={kind!r} is not known", *(use(predict_with=known) for known in PREDICT_WITH))
+        raise SettingError(
+            f"predict_with={kind!r} is not known",
+            *(use(predict_with=known) for known in PREDICT_WITH),
+        )
     if kind == "average" and regressor is not None:
         remedies = use(predict_with="auto"), use(regressor=None)
-        raise SettingError("a regressor is fitted to the features of one subset, and cannot be averaged", *remedies)
+        raise SettingError(
+            "a regressor is fitted to the features of one subset, and cannot be averaged", *remedies
+        )
 
 
 def check_regressor(regressor: Any, data: EnvironmentData) -> None:
-    """Raise where a regressor cannot be fitted to the data, or would not know what comes with the outcome."""
-    rows, name = rows_of(data), type(regressor).__name__
+    """Raise where a regressor cannot be fitted to the data, or would not know what comes with the
+    outcome."""
+    rows = rows_of(data)
+    name = type(regressor).__name__
     if regressor is not None and rows is None:
         raise SettingError(f"a {name} needs rows, and moments hold none", use(regressor=None))
     if regressor is not None and rows is not None and rows.outcome_columns:
-        raise SettingError(f"a {name} knows nothing of the {' and '.join(rows.outcome_columns)}", use(regressor=None))
+        raise SettingError(
+            f"a {name} knows nothing of the {' and '.join(rows.outcome_columns)}",
+            use(regressor=None),
+        )
 
 
 @dataclass(eq=False)
@@ -101,7 +111,8 @@ class Selection:
 
     @cached_property
     def level(self) -> Level:
-        """Of invariance, at which subsets are compatible: below the full one they predict with free baselines."""
+        """Of invariance, at which subsets are compatible: below the full one they predict with free
+        baselines."""
         return self.findings.level
 
     @cached_property
@@ -122,7 +133,11 @@ class Selection:
     def linear(self) -> bool:
         """Whether least squares fits the mean, and not the family's own likelihood."""
         family = self.settings.family
-        return self.kind.by_least_squares and link_of(family) == "identity" and not hasattr(family, "mean")
+        return (
+            self.kind.by_least_squares
+            and link_of(family) == "identity"
+            and not hasattr(family, "mean")
+        )
 
     @classmethod
     def known(cls, settings: FitSettings, data: Data, findings: Findings, mask: Mask) -> Selection:
@@ -136,10 +151,15 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     data = selection.data
     if regressor is not None and (columns := columns_of_kind(kind, selection)):
         rows = rows_for("regressor", data)
-        X, design = columns_of(rows, columns), Design.of(rows, columns)
-        slopes = design.whitening @ (design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean())))
+        X = columns_of(rows, columns)
+        design = Design.of(rows, columns)
+        slopes = design.whitening @ (
+            design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean()))
+        )
         middle = np.quantile(X, [0.025, 0.975], axis=0)
-        return RefittedPredictor(design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y))
+        return RefittedPredictor(
+            design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y)
+        )
     if kind == "everything":
         if selection.linear:
             line = line_of_everything(data)
@@ -151,10 +171,18 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
             used = as_mask(data.features.with_columns(line.columns), data.features.names)
             model = selection.target.model.at_level(Level.full)
             return found if line.effects is None else _deviating(found, model, used[None])
-        return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
-    masks, weights, level = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1), Level.full
+        return _of_fits(
+            [regression_on_everything(selection.settings.family, rows_for("whole", data))],
+            [1.0],
+            data,
+        )
+    masks = np.zeros((1, data.features.n_features), dtype=bool)
+    weights = np.ones(1)
+    level = Level.full
     if kind != "constant":
-        masks, weights = selection.averaged if kind == "average" else (selection.mask[None], weights)
+        masks, weights = (
+            selection.averaged if kind == "average" else (selection.mask[None], weights)
+        )
         level = selection.level
     model = selection.target.model.at_level(level)
     fitted = _of_fits([model.line(mask) for mask in masks], weights.tolist(), data)
@@ -163,10 +191,13 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     return _deviating(fitted, model, masks)
 
 
-def _with_baselines(predictor: LinearPredictor, model: FreeBaselines, masks: Mask) -> LinearPredictor:
-    """With the baselines of the environments of the fit, given the subset (p,) of each member, and after random
-    deviations with how uncertain the baseline of a new environment is"""
-    moments, members = model.full.moments, []
+def _with_baselines(
+    predictor: LinearPredictor, model: FreeBaselines, masks: Mask
+) -> LinearPredictor:
+    """With the baselines of the environments of the fit, given the subset (p,) of each member, and
+    after random deviations with how uncertain the baseline of a new environment is"""
+    moments = model.full.moments
+    members = []
     effects = np.zeros((model.n_environments, 1 + len(predictor.columns)))
     for member, mask in zip(predictor.members, masks, strict=True):
         found = model.random_intercept(mask)
@@ -181,13 +212,18 @@ def _with_baselines(predictor: LinearPredictor, model: FreeBaselines, masks: Mas
 
 
 def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> LinearPredictor:
-    """Of a model of random deviations: with how environments deviate given the subset (p,) of each member, and with
-    what those of the fit have of their own"""
-    if not isinstance(model, GaussianRandomDeviations) or np.isnan(model.deviation_shares(masks)).any():
+    """Of a model of random deviations: with how environments deviate given the subset (p,) of each
+    member, and with what those of the fit have of their own"""
+    if (
+        not isinstance(model, GaussianRandomDeviations)
+        or np.isnan(model.deviation_shares(masks)).any()
+    ):
         return predictor
-    effects, members = np.zeros((model.n_environments, 1 + len(predictor.columns))), []
+    effects = np.zeros((model.n_environments, 1 + len(predictor.columns)))
+    members = []
     for member, mask in zip(predictor.members, masks, strict=True):
-        found, line = model.blups(mask), (member.coefficients, member.intercept)
+        found = model.blups(mask)
+        line = (member.coefficients, member.intercept)
         member = replace(member, noise=found.noise, freedom=found.freedom)
         members.append(replace(member, uncertainty=found.uncertainty, between=found.freedom_mean))
         effects[:, np.append(0, 1 + member.at)] += member.weight * model.effects_about(mask, *line)
@@ -204,18 +240,21 @@ def columns_of_kind(kind: str, selection: Selection) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Refits:
-    """A regressor fitted without one environment at a time: what it predicts there, each found once."""
+    """A regressor fitted without one environment at a time: what it predicts there, each found
+    once."""
 
     regressor: Any
     data: MultiEnvironmentData
     _known: dict[tuple[int, tuple[str, ...]], Floats] = field(default_factory=dict)
 
     def predicted(self, place: int, columns: tuple[str, ...]) -> Floats:
-        """(n_e,) of the rows of an environment, by what is fitted to these columns of the others; without columns by
-        their mean"""
+        """(n_e,) of the rows of an environment, by what is fitted to these columns of the others;
+        without columns by their mean"""
         if (place, columns) not in self._known:
             left_out = self.data.environment_index == place
-            X, y, n = columns_of(self.data, columns), self.data.y[~left_out], int(left_out.sum())
+            X = columns_of(self.data, columns)
+            y = self.data.y[~left_out]
+            n = int(left_out.sum())
             predicted = np.full(n, y.mean())
             if columns:
                 predicted = clone(self.regressor).fit(X[~left_out], y).predict(X[left_out])
@@ -226,10 +265,14 @@ class Refits:
 def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredictor:
     held = {name for fit in fits for name in fit.columns}
     used = tuple(name for name in data.features.columns if name in held)
-    members = tuple(member_of(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
+    members = tuple(
+        member_of(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True)
+    )
     average = Design.of(data, used), members, fits[0].mean
     baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
-    return SurvivalPredictor(*average, baselines=baselines) if baselines else LinearPredictor(*average)
+    return (
+        SurvivalPredictor(*average, baselines=baselines) if baselines else LinearPredictor(*average)
+    )
 
 
 def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, intercept: float) -> float:
@@ -241,8 +284,9 @@ def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, interce
 
 # ---------------------------------------------------------------- the gate
 
-# What the ratio of the worst errors must exceed for the selected features to predict: e to the power of the kind's
-# `choice_margin`, or of this over E². benchmarks/predictions.py and prediction_gate.py show what that does.
+# What the ratio of the worst errors must exceed for the selected features to predict: e to the
+# power of the kind's `choice_margin`, or of this over E². benchmarks/predictions.py and
+# prediction_gate.py show what that does.
 _FEW = 5.0
 # An RMSE that is less than this share of the outcome's standard deviation is rounding.
 _ROUNDING = 1e-6
@@ -255,11 +299,13 @@ class Choice:
     """Whether all features predict, or the selected ones, and why.
 
     uses : "everything" or "selected"
-    everything, selected : (E,) errors of both in each of `environments`, left out in turn with the selection as it is:
-        RMSE; of classes, counts and times the deviance over that of a constant; NaN where the others alone cannot be
-        fitted
-    ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected features predict
-    n_features, n_selected : how many all and the selected ones are; reason : why all cannot predict, if they cannot;
+    everything, selected : (E,) errors of both in each of `environments`, left out in turn with the
+        selection as it is: RMSE; of classes, counts and times the deviance over that of a constant;
+        NaN where the others alone cannot be fitted
+    ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected
+        features predict
+    n_features, n_selected : how many all and the selected ones are; reason : why all cannot
+        predict, if they cannot;
         n_constant : features that all do without, as they are constant in every environment
     """
 
@@ -283,7 +329,8 @@ class Choice:
 
     @property
     def worst(self) -> tuple[float, float]:
-        """The largest error of all features, and that of the selected ones, in environments where both are known"""
+        """The largest error of all features, and that of the selected ones, in environments where
+        both are known"""
         return worst_of(self.everything, self.selected)
 
     @property
@@ -293,8 +340,13 @@ class Choice:
 
     def named(self, kind: str) -> str:
         """What predicts, in words; kind: one of PREDICT_WITH"""
-        n, vary = self.n_features, " that vary within environments" if self.n_constant else ""
-        everything = f"all {n} features{vary}" if n > 1 else f"the one feature{vary.replace('vary', 'varies')}"
+        n = self.n_features
+        vary = " that vary within environments" if self.n_constant else ""
+        everything = (
+            f"all {n} features{vary}"
+            if n > 1
+            else f"the one feature{vary.replace('vary', 'varies')}"
+        )
         names = {
             "everything": everything if n else "a constant",
             "selected": f"the {self.n_selected} selected" if self.n_selected else "a constant",
@@ -308,7 +360,8 @@ class Choice:
 
     def __str__(self) -> str:
         """In one sentence."""
-        everything, chosen = self.named("everything"), self.named("selected")
+        everything = self.named("everything")
+        chosen = self.named("selected")
         them = "they fail" if self.n_features > 1 else "it fails"
         if self.reason:
             return f"{chosen}: {self.reason}"
@@ -317,11 +370,19 @@ class Choice:
         (of_all, of_chosen), worst = self.worst, "the worst environment left out"
         errors = f"{self.measure}: {of_all:.3g} and {of_chosen:.3g}"
         if self.uses == "selected":
-            return f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of {chosen} ({errors})."
+            return (
+                f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of "
+                f"{chosen} ({errors})."
+            )
         if self.ratio > _ALIKE:
             n = int(_comparable(self.everything, self.selected).sum())
-            shows = f"with {n} environments only more than {self.threshold:.2f} times shows that {them}"
-            return f"{everything}: {worst} has {self.ratio:.2f} times the error of {chosen} ({errors}); {shows}."
+            shows = (
+                f"with {n} environments only more than {self.threshold:.2f} times shows that {them}"
+            )
+            return (
+                f"{everything}: {worst} has {self.ratio:.2f} times the error of {chosen} "
+                f"({errors}); {shows}."
+            )
         how = "as well as" if self.ratio > 1.0 / _ALIKE else "better than"
         predict = "they predict" if self.n_features > 1 else "it predicts"
         return f"{everything}: {predict} {worst} {how} {chosen} ({errors})."
@@ -335,12 +396,16 @@ def _comparable(everything: Floats, selected: Floats) -> Mask:
 def worst_of(everything: Floats, selected: Floats) -> tuple[float, float]:
     """The largest of errors (E,) that can be compared; NaN where none can"""
     known = _comparable(everything, selected)
-    return (float(everything[known].max()), float(selected[known].max())) if known.any() else (np.nan, np.nan)
+    return (
+        (float(everything[known].max()), float(selected[known].max()))
+        if known.any()
+        else (np.nan, np.nan)
+    )
 
 
 def gate(everything: Floats, selected: Floats, kind: OutcomeKind) -> tuple[float, float]:
-    """How many times worse all features predict the worst environment than the selected ones do, from errors (E,), and
-    the threshold beyond which that shows that they fail"""
+    """How many times worse all features predict the worst environment than the selected ones do,
+    from errors (E,), and the threshold beyond which that shows that they fail"""
     of_all, of_chosen = worst_of(everything, selected)
     n = int(_comparable(everything, selected).sum())
     with np.errstate(divide="ignore"):
@@ -349,30 +414,49 @@ def gate(everything: Floats, selected: Floats, kind: OutcomeKind) -> tuple[float
 
 
 def choose(selection: Selection, refits: Refits | None = None) -> Choice:
-    """All features, unless the environments show that they fail: each is left out with the selection as it is. refits:
-    of a regressor that predicts in place of linear fits"""
-    data, chosen = selection.data, selection.data.features.chosen(selection.mask)
-    errors, reason = np.full((2, data.n_environments), np.nan), ""
+    """All features, unless the environments show that they fail: each is left out with the
+    selection as it is. refits: of a regressor that predicts in place of linear fits"""
+    data = selection.data
+    chosen = selection.data.features.chosen(selection.mask)
+    errors = np.full((2, data.n_environments), np.nan)
+    reason = ""
     try:
         if not selection.linear and refits is None:
             regression_on_everything(selection.settings.family, rows_for("whole", data))
         if data.n_environments > 1:
             errors = _left_out_errors(selection, chosen, refits)
     except DataError as error:
-        reason = f"{error.args[0].what.removesuffix('.')}."  # no remedy: the selected ones predict already
+        # no remedy: the selected ones predict already
+        reason = f"{error.args[0].what.removesuffix('.')}."
     if selection.kind.by_least_squares:
-        middle = np.zeros(0), float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean())
+        middle = (
+            np.zeros(0),
+            float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean()),
+        )
         errors[errors < _ROUNDING * np.sqrt(_squares(data, (), *middle) / data.n_rows)] = 0.0
     everything, selected = errors
     ratio, threshold = gate(everything, selected, selection.kind)
     uses = "selected" if reason or ratio > threshold else "everything"
-    used = data.features.n_features if refits is not None else len(data.features.with_columns(usable_columns(data)))
-    about = ratio, threshold, used, chosen.n_features, selection.kind, reason, data.features.n_features - used
+    used = (
+        data.features.n_features
+        if refits is not None
+        else len(data.features.with_columns(usable_columns(data)))
+    )
+    about = (
+        ratio,
+        threshold,
+        used,
+        chosen.n_features,
+        selection.kind,
+        reason,
+        data.features.n_features - used,
+    )
     return Choice(uses, data.environments, everything, selected, *about)
 
 
 def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | None) -> Floats:
-    """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot be fitted"""
+    """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot
+    be fitted"""
     data: Any = selection.data
     family = selection.settings.family
     if selection.linear and refits is None and not shrinks(data):
@@ -382,24 +466,33 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
     for place, label in enumerate(data.environments):
         with suppress(DataError):
             others = without(data, label)
-            kept, every = set(others.features.columns), others.features.columns
+            kept = set(others.features.columns)
+            every = others.features.columns
             columns = tuple(name for name in chosen.columns if name in kept)
             if refits is not None:
                 y = data.y[data.rows(place)]
                 predicted = [refits.predicted(place, used) for used in (every, columns)]
                 errors[:, place] = np.sqrt(np.mean((y - predicted) ** 2, axis=1))
                 continue
-            of_all: Any = line_of_everything(others) if selection.linear else regression_on_everything(family, others)
+            of_all: Any = (
+                line_of_everything(others)
+                if selection.linear
+                else regression_on_everything(family, others)
+            )
             fits = of_all, _fit_on(selection, others, columns, chosen.names)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit) and not selection.kind.by_least_squares:
-                errors[:, place] /= _error(regression_on(family, rows_for("whole", others), ()), data, place)
+                errors[:, place] /= _error(
+                    regression_on(family, rows_for("whole", others), ()), data, place
+                )
     return errors
 
 
-def _fit_on(selection: Selection, data: Any, columns: tuple[str, ...], names: tuple[str, ...]) -> Any:
-    """The fit that predicts with the selected features, of other data; where baselines are free, with those of the
-    environments"""
+def _fit_on(
+    selection: Selection, data: Any, columns: tuple[str, ...], names: tuple[str, ...]
+) -> Any:
+    """The fit that predicts with the selected features, of other data; where baselines are free,
+    with those of the environments"""
     level = selection.level
     if selection.linear:
         return (least_squares_line if level is Level.full else random_intercept_line)(data, columns)
@@ -415,6 +508,10 @@ def _error(fit: Any, data: Any, place: int) -> float:
     if isinstance(fit, Fit) and not kind_of(fit.specification).by_least_squares:
         return mean_deviance(fit, data, data.rows(place))
     if isinstance(data, Moments):
-        return float(np.sqrt(squared_error(data, place, fit.columns, fit.coefficients, fit.intercept)))
+        return float(
+            np.sqrt(squared_error(data, place, fit.columns, fit.coefficients, fit.intercept))
+        )
     rows = data.rows(place)
-    return float(np.sqrt(np.mean((data.y[rows] - fit.predict(columns_of(data, fit.columns)[rows])) ** 2)))
+    return float(
+        np.sqrt(np.mean((data.y[rows] - fit.predict(columns_of(data, fit.columns)[rows])) ** 2))
+    )

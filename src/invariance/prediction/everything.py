@@ -24,18 +24,21 @@ from ..moments.random_intercept import inverse_roots, random_intercept
 from .predictor import columns_of, squared_error
 
 Data = MultiEnvironmentData | Moments
-# Features that are constant in every environment count where there are so many more environments than they are.
+# Features that are constant in every environment count where there are so many more environments
+# than they are.
 _MORE_ENVIRONMENTS = 5
 # With more columns than this share of the rows, or this many, coefficients are shrunk.
-_MOST_FREE, _MOST_COLUMNS = 0.2, 1000
+_MOST_FREE = 0.2
+_MOST_COLUMNS = 1000
 # Penalties that are tried, of columns with sums of squares 1.
 _PENALTIES = np.geomspace(1e-4, 1e3, 29)
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """columns : k names; coefficients : (k,); freedom : degrees of freedom that are left; penalty : of columns with
-    sums of squares 1; effects : (E, 1 + k) by what intercepts of environments differ, then 0, where estimated"""
+    """columns : k names; coefficients : (k,); freedom : degrees of freedom that are left; penalty :
+    of columns with sums of squares 1; effects : (E, 1 + k) by what intercepts of environments
+    differ, then 0, where estimated"""
 
     columns: tuple[str, ...]
     coefficients: Floats
@@ -50,20 +53,27 @@ class Line:
 
 
 def line_of_everything(data: Data) -> Line:
-    """The average of pooled least squares and of a random intercept's fixed part, on all features; where columns are
-    many, ridge regression, its penalty chosen by the error in environments left out."""
+    """The average of pooled least squares and of a random intercept's fixed part, on all features;
+    where columns are many, ridge regression, its penalty chosen by the error in environments left
+    out."""
     columns = usable_columns(data)
     if shrinks(data):
         return _ridge(data, columns)
     moments = moments_of(data)
     at = moments.places(columns)
-    mixed, centre = random_intercept(moments, at), moments.pooled_mean
+    mixed = random_intercept(moments, at)
+    centre = moments.pooled_mean
     coefficients = 0.5 * (mixed.pooled + mixed.coefficients)
     intercept = 0.5 * (float(centre[moments.outcome] - centre[at] @ mixed.pooled) + mixed.intercept)
     # By differences from the pooled means, which may be large.
-    own, means = moments.gaps[:, moments.outcome], moments.gaps[:, at]
+    own = moments.gaps[:, moments.outcome]
+    means = moments.gaps[:, at]
     weights = moments.counts / (1.0 + mixed.ratio * moments.counts)
-    left = own - means @ coefficients - 0.5 * float(weights @ (own - means @ mixed.coefficients) / weights.sum())
+    left = (
+        own
+        - means @ coefficients
+        - 0.5 * float(weights @ (own - means @ mixed.coefficients) / weights.sum())
+    )
     freedom = max(moments.n_rows - 1.0 - len(at), 1.0)
     effects = np.column_stack([mixed.ratio * weights * left, np.zeros((len(weights), len(at)))])
     return Line(columns, coefficients, intercept, freedom, effects=effects)
@@ -76,23 +86,32 @@ def shrinks(data: Data) -> bool:
 
 def least_squares_line(data: Data, columns: tuple[str, ...]) -> Line:
     """Pooled, on these columns."""
-    fit: Any = least_squares(columns_of(data, columns), data.y) if isinstance(data, MultiEnvironmentData) else None
+    fit: Any = (
+        least_squares(columns_of(data, columns), data.y)
+        if isinstance(data, MultiEnvironmentData)
+        else None
+    )
     if isinstance(data, Moments):
         fit = random_intercept(data, data.places(columns), 0.0)
-    return Line(columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0))
+    return Line(
+        columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0)
+    )
 
 
 def random_intercept_line(data: Data, columns: tuple[str, ...]) -> Line:
     """The fixed part of a random intercept's fit, on these columns."""
     moments = moments_of(data)
     fit = random_intercept(moments, moments.places(columns))
-    return Line(columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0))
+    return Line(
+        columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0)
+    )
 
 
 def usable_columns(data: Data) -> tuple[str, ...]:
-    """Of all features but those that are constant in every environment, where environments are too few to tell what
-    these do."""
-    features, whole = data.features, data.site_level.features(data.features)
+    """Of all features but those that are constant in every environment, where environments are too
+    few to tell what these do."""
+    features = data.features
+    whole = data.site_level.features(data.features)
     if data.n_environments >= features.widths[whole].sum() + _MORE_ENVIRONMENTS:
         return features.columns
     return features.chosen(~whole).columns
@@ -102,8 +121,9 @@ def usable_columns(data: Data) -> tuple[str, ...]:
 
 
 class _Spectrum(NamedTuple):
-    """Of k columns: means (k,), 1 / roots of the sums of squares (k,), eigenvalues (r,) and vectors (k, r) of their
-    correlations, products (r,) of these directions with the outcome, its mean and sum of squares"""
+    """Of k columns: means (k,), 1 / roots of the sums of squares (k,), eigenvalues (r,) and vectors
+    (k, r) of their correlations, products (r,) of these directions with the outcome, its mean and
+    sum of squares"""
 
     means: Floats
     scale: Floats
@@ -117,14 +137,21 @@ class _Spectrum(NamedTuple):
     @classmethod
     def of(cls, data: Data, columns: tuple[str, ...]) -> _Spectrum:
         if isinstance(data, Moments):
-            at, y, scatter = data.places(columns), data.outcome, data.scatter[-1]
+            at = data.places(columns)
+            y = data.outcome
+            scatter = data.scatter[-1]
             scale = inverse_roots(np.diagonal(scatter)[at])
             values, vectors = np.linalg.eigh(scatter[np.ix_(at, at)] * scale[:, None] * scale)
-            with_outcome, squares = scatter[at, y] * scale, float(scatter[y, y])
-            means, outcome_mean, n_rows = data.pooled_mean[at], float(data.pooled_mean[y]), data.n_rows
+            with_outcome = scatter[at, y] * scale
+            squares = float(scatter[y, y])
+            means = data.pooled_mean[at]
+            outcome_mean = float(data.pooled_mean[y])
+            n_rows = data.n_rows
         else:
-            X, n_rows = columns_of(data, columns), data.n_rows
-            means, outcome_mean = X.mean(axis=0), float(data.y.mean())
+            X = columns_of(data, columns)
+            n_rows = data.n_rows
+            means = X.mean(axis=0)
+            outcome_mean = float(data.y.mean())
             X = X - means
             scale = inverse_roots(np.einsum("nk,nk->k", X, X))
             X *= scale
@@ -132,9 +159,11 @@ class _Spectrum(NamedTuple):
                 values, vectors = np.linalg.eigh(X.T @ X)
             else:
                 _, roots, transposed = np.linalg.svd(X, full_matrices=False)
-                values, vectors = roots**2, transposed.T
+                values = roots**2
+                vectors = transposed.T
             outcome = data.y - outcome_mean
-            with_outcome, squares = X.T @ outcome, float(outcome @ outcome)
+            with_outcome = X.T @ outcome
+            squares = float(outcome @ outcome)
         about = vectors.T @ with_outcome, outcome_mean, squares, n_rows
         return cls(means, scale, np.maximum(values, 0.0), vectors, *about)
 
@@ -146,7 +175,9 @@ class _Spectrum(NamedTuple):
 
     def freedom(self, penalties: Floats) -> Floats:
         """(L,) degrees of freedom that are left"""
-        return np.maximum(self.n_rows - 1.0 - (self.values / (self.values + penalties[:, None])).sum(axis=1), 1.0)
+        return np.maximum(
+            self.n_rows - 1.0 - (self.values / (self.values + penalties[:, None])).sum(axis=1), 1.0
+        )
 
     def cross_validated(self, penalties: Floats) -> Floats:
         """(L,) mean squared errors, by generalised cross-validation over the rows"""
@@ -159,7 +190,13 @@ def _ridge(data: Data, columns: tuple[str, ...]) -> Line:
     whole = _Spectrum.of(data, columns)
     penalty = _PENALTIES[[int(np.argmin(_errors_by_penalty(data, whole, columns)))]]
     coefficients, intercepts = whole.lines(penalty)
-    return Line(columns, coefficients[0], float(intercepts[0]), float(whole.freedom(penalty)[0]), float(penalty[0]))
+    return Line(
+        columns,
+        coefficients[0],
+        float(intercepts[0]),
+        float(whole.freedom(penalty)[0]),
+        float(penalty[0]),
+    )
 
 
 def _errors_by_penalty(data: Data, whole: _Spectrum, columns: tuple[str, ...]) -> Floats:
@@ -173,7 +210,9 @@ def _errors_by_penalty(data: Data, whole: _Spectrum, columns: tuple[str, ...]) -
         coefficients, intercepts = _Spectrum.of(others, left).lines(_PENALTIES)
         if isinstance(data, Moments):
             lines = zip(coefficients, intercepts, strict=True)
-            found.append(np.array([squared_error(data, place, left, b, float(a)) for b, a in lines]))
+            found.append(
+                np.array([squared_error(data, place, left, b, float(a)) for b, a in lines])
+            )
         else:
             own = data.rows(place)
             predicted = columns_of(data, left)[own] @ coefficients.T + intercepts
@@ -190,8 +229,10 @@ def without(data: Data, label: Hashable) -> Any:
 
 
 def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float:
-    """Of these rows (n,); of times the mean of squared deviance residuals: events per unit of cumulative hazard"""
-    y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
+    """Of these rows (n,); of times the mean of squared deviance residuals: events per unit of
+    cumulative hazard"""
+    y = data.y[rows]
+    linear = columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
     if kind_of(fit.specification).classifies:
         own_link = not isinstance(fit.specification, Regression)
         return 2.0 * log_loss(y, log_odds(fit.mean(linear)) if own_link else linear)
@@ -204,18 +245,25 @@ def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float
 
 
 def pooled_model(family: Family, data: MultiEnvironmentData) -> BoundModel:
-    """Of all rows as one environment, so that none of them needs rows enough for a fit of its own."""
-    return family.bind(replace(data, environment_index=np.zeros_like(data.environment_index), environments=("all",)))
+    """Of all rows as one environment, so that none of them needs rows enough for a fit of its
+    own."""
+    return family.bind(
+        replace(
+            data, environment_index=np.zeros_like(data.environment_index), environments=("all",)
+        )
+    )
 
 
 def regression_on(family: Family, data: MultiEnvironmentData, names: Collection[str]) -> Fit:
     """The family's pooled fit on the features of these names that the data have."""
-    return pooled_model(family, data).fit([name for name in data.feature_names if name in names], local=False)
+    return pooled_model(family, data).fit(
+        [name for name in data.feature_names if name in names], local=False
+    )
 
 
 def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
-    """The family's pooled fit on all features; where columns are many, with a ridge penalty, chosen by the deviance in
-    environments left out."""
+    """The family's pooled fit on all features; where columns are many, with a ridge penalty, chosen
+    by the deviance in environments left out."""
     columns = usable_columns(data)
     n_free = int(independent_columns(columns_of(data, columns)).sum())
     informative = data.n_rows if data.event is None else int(data.event.sum())
@@ -224,7 +272,10 @@ def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
     if isinstance(getattr(family, "family", family), Logistic | CountRegression):
         return _penalized(family, data, columns)
     source = f"{informative} {'rows' if data.event is None else 'events'}"
-    raise DataError(f"{n_free} columns are too many to predict with all after {source}", use(predict_with="selected"))
+    raise DataError(
+        f"{n_free} columns are too many to predict with all after {source}",
+        use(predict_with="selected"),
+    )
 
 
 _GLM_PENALTIES = np.geomspace(1e-3, 1e3, 13)
@@ -242,7 +293,9 @@ def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]
     return _penalized_fit(family, data, columns, penalty)
 
 
-def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float) -> Fit:
+def _penalized_fit(
+    family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float
+) -> Fit:
     """penalty : of columns with standard deviation 1"""
     X = columns_of(data, columns)
     kind = kind_of(family)

@@ -42,28 +42,43 @@ _ROWS_PER_GROUP = 20
 
 
 def figures_of(
-    kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
+    kind: OutcomeKind,
+    observed: Floats,
+    predicted: Floats,
+    exposure: Floats | None = None,
+    event: Floats | None = None,
 ) -> dict[str, float]:
-    """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event (n,) of times.
-    observed, predicted : means, or totals over the total exposure; of times the events per row, and those expected
-    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where predictions are right
+    """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event
+    (n,) of times.
+    observed, predicted : means, or totals over the total exposure; of times the events per row, and
+        those expected
+    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where
+        predictions are right
     rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
-    r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
+    r2, deviance_explained : share of the scatter around the environment's own mean that predictions
+        explain
     NaN where something is not defined, as with one class only."""
-    return {name: each.value for name, each in kind.measured(observed, predicted, exposure, event).items()}
+    return {
+        name: each.value
+        for name, each in kind.measured(observed, predicted, exposure, event).items()
+    }
 
 
 def calibration_groups(
     kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
 ) -> Floats:
-    """(k, 5) of up to five groups of rows with similar predictions `by` (n,): predicted and observed mean, or totals
-    over the exposure, the ends of a 95% interval of the latter, and rows."""
+    """(k, 5) of up to five groups of rows with similar predictions `by` (n,): predicted and
+    observed mean, or totals over the exposure, the ends of a 95% interval of the latter, and
+    rows."""
     n_groups = int(np.clip(len(by) // _ROWS_PER_GROUP, 1, _MOST_GROUPS))
     ends = np.unique(np.quantile(by, np.linspace(0.0, 1.0, n_groups + 1)[1:-1]))
-    group, weights, found = np.searchsorted(ends, by, side="right"), exposure, []
+    group = np.searchsorted(ends, by, side="right")
+    weights = exposure
+    found = []
     for k in np.unique(group):
         rows = group == k
-        n, weight = int(rows.sum()), np.ones(int(rows.sum())) if weights is None else weights[rows]
+        n = int(rows.sum())
+        weight = np.ones(int(rows.sum())) if weights is None else weights[rows]
         mean, low, high = kind.interval_of_mean(observed[rows], weight)
         found.append((float((predicted[rows] * weight).sum() / weight.sum()), mean, low, high, n))
     return np.array(found)
@@ -83,9 +98,10 @@ class EnvironmentErrors:
     """Errors in one environment of what was chosen and fitted without it.
 
     features : that predict; unseen : columns that are constant without this environment
-    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second moments are known, or the
-        outcome has no intervals
-    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval} of those that have one
+    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second
+        moments are known, or the outcome has no intervals
+    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval} of those
+        that have one
     events : how often the second class, the event or what is counted occurred, None of numbers
     calibration : (k, 5) of `calibration_groups`, None where only second moments are known
     """
@@ -113,16 +129,26 @@ _MAY_MISS = "intervals may not cover how new environments differ."
 
 
 def few_environments(n: int) -> str:
-    """Why intervals cannot be trusted after a fit to n environments; empty where there are enough."""
+    """Why intervals cannot be trusted after a fit to n environments; empty where there are
+    enough."""
     if n > 2:
         return ""
-    why = "of two training environments each is predicted from the other alone, which cannot tell how they differ"
+    why = (
+        "of two training environments each is predicted from the other alone, which cannot tell "
+        "how they differ"
+    )
     if n == 1:
         why = "one training environment says nothing about others"
     return f"{why}: intervals and errors for a new environment cannot be trusted."
 
 
-_HEADS = {"r2": "R²", "rmse": "RMSE", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
+_HEADS = {
+    "r2": "R²",
+    "rmse": "RMSE",
+    "brier": "Brier",
+    "auc": "AUC",
+    "deviance_explained": "explained",
+}
 _BY = {
     "everything": "all features",
     "selected": "the features selected without it",
@@ -133,10 +159,13 @@ _BY = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NewEnvironments(Rendered):
-    """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures.
+    """How predictions did in environments that were left out, each in turn; `figures_of` explains
+    the figures.
 
-    left_out : none where there is one environment; impossible : those without which nothing could be fitted; by : what
-    predicts, as in `Predictions`; not_left_out : as many as a limit on the time kept from being left out, all or none
+    left_out : none where there is one environment; impossible : those without which nothing could
+        be fitted; by : what
+    predicts, as in `Predictions`; not_left_out : as many as a limit on the time kept from being
+    left out, all or none
     """
 
     outcome: PredictedOutcome
@@ -146,7 +175,8 @@ class NewEnvironments(Rendered):
     not_left_out: int = 0
 
     def half_width(self, coverage: float) -> float:
-        """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest; 0 without any."""
+        """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest;
+        0 without any."""
         self.outcome.check_intervals()
         if not self.left_out:
             return 0.0
@@ -166,31 +196,58 @@ class NewEnvironments(Rendered):
         return "No environment could be left out: the others alone cannot be fitted."
 
     def limit(self, used: Collection[str] = ()) -> str:
-        """What limits intervals of predictions from the columns `used`; empty where nothing does."""
+        """What limits intervals of predictions from the columns `used`; empty where nothing
+        does."""
         if few := few_environments(self.n_environments):
             return few
         if self.not_left_out:
             return f"{OUT_OF_TIME}: {_MAY_MISS}"
         if self.impossible:
-            who = f"{len(self.impossible)} of {self.n_environments} environments ({quoted(self.impossible, 4)})"
-            return f"{who} could not be left out, because the others alone cannot be fitted as asked: {_MAY_MISS}"
-        alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
-        told = [f"{quoted(names, 4)} without {in_quotes(label)}" for label, names in alone.items() if names]
-        return f"columns are constant without one environment ({'; '.join(told[:4])}): {_MAY_MISS}" if told else ""
+            who = (
+                f"{len(self.impossible)} of {self.n_environments} environments "
+                f"({quoted(self.impossible, 4)})"
+            )
+            return (
+                f"{who} could not be left out, because the others alone cannot be fitted as "
+                f"asked: {_MAY_MISS}"
+            )
+        alone = {
+            left.environment: [name for name in left.unseen if name in used]
+            for left in self.left_out
+        }
+        told = [
+            f"{quoted(names, 4)} without {in_quotes(label)}"
+            for label, names in alone.items()
+            if names
+        ]
+        return (
+            f"columns are constant without one environment ({'; '.join(told[:4])}): {_MAY_MISS}"
+            if told
+            else ""
+        )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each environment that was left out: its label, rows, events, figures, the ends of those that have
-        intervals (`slope_lower`, `slope_upper`), and what was selected then."""
+        """One row for each environment that was left out: its label, rows, events, figures, the
+        ends of those that have intervals (`slope_lower`, `slope_upper`), and what was selected
+        then."""
         import pandas as pd
 
         names = "intercept", "slope", self.kind.measure
-        ends = {f"{name}_{end}": (name, k) for name in names for k, end in enumerate(("lower", "upper"))}
+        ends = {
+            f"{name}_{end}": (name, k) for name in names for k, end in enumerate(("lower", "upper"))
+        }
         rows = [
             {**vars(left), **left.figures}
-            | {column: left.intervals[name][k] for column, (name, k) in ends.items() if name in left.intervals}
+            | {
+                column: left.intervals[name][k]
+                for column, (name, k) in ends.items()
+                if name in left.intervals
+            }
             for left in self.left_out
         ]
-        return pd.DataFrame(rows, columns=["environment", "rows", "events", *self.kind.figures, *ends, "features"])
+        return pd.DataFrame(
+            rows, columns=["environment", "rows", "events", *self.kind.figures, *ends, "features"]
+        )
 
     @property
     def kind(self) -> OutcomeKind:
@@ -217,21 +274,29 @@ class NewEnvironments(Rendered):
         return self.kind.of_shares
 
     def on_average(self, name: str) -> float:
-        """The mean of a figure over the environments that have it, each counting once; NaN where none has."""
+        """The mean of a figure over the environments that have it, each counting once; NaN where
+        none has."""
         known = [left.figures[name] for left in self.left_out if np.isfinite(left.figures[name])]
         return float(np.mean(known)) if known else np.nan
 
     @property
     def sections(self) -> tuple[Section]:
-        names = [name for name in self.kind.figures if name != "log_loss"]  # for which there is no room
+        names = [
+            name for name in self.kind.figures if name != "log_loss"
+        ]  # for which there is no room
 
         def shown(name: str, value: float) -> str:
             usual = "+z.3f" if name == "intercept" else self.kind.figure_format
             return "–" if np.isnan(value) else format(value, usual)
 
-        places, notes = shown_first([-abs(left.figures.get("rmse", left.rows)) for left in self.left_out])
+        places, notes = shown_first(
+            [-abs(left.figures.get("rmse", left.rows)) for left in self.left_out]
+        )
         chosen = [self.left_out[place] for place in places]
-        rows = [(f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names)) for left in chosen]
+        rows = [
+            (f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names))
+            for left in chosen
+        ]
         head = ("rows", *map(self.head_of, names))
         table = by_environment(head, [left.environment for left in chosen], rows) if rows else ()
         title = f"New environments: {printable(self.outcome.in_words)}"
@@ -244,14 +309,25 @@ class NewEnvironments(Rendered):
         if not self.left_out:
             return
         yield f"Each environment is predicted by {self.by_in_words}, fitted without it."
-        known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
+        known = [
+            left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))
+        ]
         if known:
-            worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
-            told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
-            yield f"The {self.kind.mean_name} is farthest off in {in_quotes(worst.environment)}: {told}."
+            worst = max(
+                known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"])
+            )
+            told = (
+                f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} "
+                "predicted"
+            )
+            yield (
+                f"The {self.kind.mean_name} is farthest off in {in_quotes(worst.environment)}: "
+                f"{told}."
+            )
         scale = self.kind.scale
         yield (
-            f"Intercept: calibration-in-the-large of {scale} (ideal 0). Slope: calibration slope (ideal 1; below 1: "
+            f"Intercept: calibration-in-the-large of {scale} (ideal 0). Slope: calibration slope "
+            "(ideal 1; below 1: "
             "predictions too extreme)."
         )
 
@@ -264,9 +340,10 @@ def cross_validate(
     refits: Refits | None,
     selected: Selected,
 ) -> dict[str, NewEnvironments]:
-    """Of each of the kinds that `build` takes. Repeats the selection without each environment, with the random numbers
-    of the fit, where a kind needs it and it is not among those `selected`, which it joins; refits: of a regressor. Once
-    a limit on the time has passed, which also cuts searches of selections short, none counts as left out."""
+    """Of each of the kinds that `build` takes. Repeats the selection without each environment, with
+    the random numbers of the fit, where a kind needs it and it is not among those `selected`, which
+    it joins; refits: of a regressor. Once a limit on the time has passed, which also cuts searches
+    of selections short, none counts as left out."""
     data = whole.data
     if data.n_environments == 1:
         return {kind: NewEnvironments(outcome, (), by=kind) for kind in kinds}
@@ -279,11 +356,18 @@ def cross_validate(
             bar.advance()
     if out_of_time(_LEAVING_OUT):
         selected.clear()
-        return {kind: NewEnvironments(outcome, (), by=kind, not_left_out=data.n_environments) for kind in kinds}
+        return {
+            kind: NewEnvironments(outcome, (), by=kind, not_left_out=data.n_environments)
+            for kind in kinds
+        }
     each = {}
     for kind, *errors in zip(kinds, *found, strict=True):
-        impossible = tuple(label for label, own in zip(data.environments, errors, strict=True) if own is None)
-        each[kind] = NewEnvironments(outcome, tuple(own for own in errors if own is not None), impossible, kind)
+        impossible = tuple(
+            label for label, own in zip(data.environments, errors, strict=True) if own is None
+        )
+        each[kind] = NewEnvironments(
+            outcome, tuple(own for own in errors if own is not None), impossible, kind
+        )
     return each
 
 
@@ -296,7 +380,8 @@ def _without(
     selected: Selected,
 ) -> list[EnvironmentErrors | None]:
     """For each kind, None where it cannot be fitted without this environment"""
-    data, place = whole.data, whole.data.environments.index(label)
+    data = whole.data
+    place = whole.data.environments.index(label)
     predictors: list[Predictor | tuple[str, ...] | None] = [None] * len(kinds)
     with warnings.catch_warnings():
         # The fit to all environments has warned already.
@@ -308,9 +393,13 @@ def _without(
         vars(selection).update(selected.get(label, {}))
         for k, kind in enumerate(kinds):
             with suppress(DataError, EngineError):
-                predictors[k] = build(kind, selection) if refits is None else columns_of_kind(kind, selection)
+                predictors[k] = (
+                    build(kind, selection) if refits is None else columns_of_kind(kind, selection)
+                )
         if "findings" in vars(selection):
-            selected[label] = {name: getattr(selection, name) for name in ("mask", "averaged", "level")}
+            selected[label] = {
+                name: getattr(selection, name) for name in ("mask", "averaged", "level")
+            }
     features = selection.data.features
     unseen = tuple(name for name in data.features.columns if name not in set(features.columns))
     found: list[EnvironmentErrors | None] = []
@@ -321,32 +410,47 @@ def _without(
         columns = predictor if isinstance(predictor, tuple) else predictor.design.columns
         if isinstance(predictor, tuple):
             assert refits is not None
-            errors = _errors_of_rows(refits.data, place, refits.predicted(place, columns), outcome_kind)
+            errors = _errors_of_rows(
+                refits.data, place, refits.predicted(place, columns), outcome_kind
+            )
         elif isinstance(data, Moments):
             errors = _errors_of_moments(data, place, predictor)
         else:
-            X, hazard = columns_of(data, columns)[data.rows(place)], None
+            X = columns_of(data, columns)[data.rows(place)]
+            hazard = None
             if isinstance(predictor, SurvivalPredictor):
                 assert data.event is not None
-                hazard = _cumulative_hazards(predictor, X, data.y[data.rows(place)], data.event[data.rows(place)])
-            mean = predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X)
+                hazard = _cumulative_hazards(
+                    predictor, X, data.y[data.rows(place)], data.event[data.rows(place)]
+                )
+            mean = (
+                predictor.order(X)
+                if isinstance(predictor, SurvivalPredictor)
+                else predictor.predict(X)
+            )
             errors = _errors_of_rows(data, place, mean, outcome_kind, hazard)
         used = features.with_columns(columns)
-        found.append(EnvironmentErrors(label, used, unseen=unseen, rows=int(data.counts[place]), **errors))
+        found.append(
+            EnvironmentErrors(label, used, unseen=unseen, rows=int(data.counts[place]), **errors)
+        )
     return found
 
 
 def _cumulative_hazards(
     predictor: SurvivalPredictor, X: Floats, times: Floats, event: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """(n,) by the end, beyond which nothing is predicted; by `times` (n,) as a share of that; and whether the event had
-    occurred by the end. Infinite hazards count as large."""
+    """(n,) by the end, beyond which nothing is predicted; by `times` (n,) as a share of that; and
+    whether the event had occurred by the end. Infinite hazards count as large."""
 
     def by(when: Floats) -> Floats:
         return -np.log(np.maximum(predictor.survival(X, when[:, None])[:, 0], np.finfo(float).tiny))
 
     whole = by(np.full(len(X), predictor.end))
-    return whole, by(np.minimum(times, predictor.end)) / whole, np.where(times <= predictor.end, event, 0.0)
+    return (
+        whole,
+        by(np.minimum(times, predictor.end)) / whole,
+        np.where(times <= predictor.end, event, 0.0),
+    )
 
 
 def _errors_of_rows(
@@ -356,9 +460,11 @@ def _errors_of_rows(
     kind: OutcomeKind,
     hazard: tuple[Floats, Floats, Floats] | None = None,
 ) -> dict[str, Any]:
-    """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard : of `measured`"""
+    """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard
+    : of `measured`"""
     rows = data.rows(place)
-    y, outcome_columns = data.y[rows], {role: values[rows] for role, values in data.outcome_columns.items()}
+    y = data.y[rows]
+    outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
     found = kind.measured(y, mean, **outcome_columns, hazard=hazard)
     fields: dict[str, Any] = {"absolute_errors": None, **_plain(found)}
     if kind.by_least_squares:
@@ -367,44 +473,69 @@ def _errors_of_rows(
             "calibration": calibration_groups(kind, y, mean, None, mean),
         }
     count = outcome_columns.get("event", y)
-    seen, expected, by = (count, mean, mean) if hazard is None else (hazard[2], hazard[0] * hazard[1], hazard[0])
+    seen, expected, by = (
+        (count, mean, mean) if hazard is None else (hazard[2], hazard[0] * hazard[1], hazard[0])
+    )
     groups = calibration_groups(kind, seen, expected, outcome_columns.get("exposure"), by)
     return fields | {"events": round(float(count.sum())), "calibration": groups}
 
 
 def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
     intervals = {name: each[1:] for name, each in found.items() if np.isfinite(each.low)}
-    return {"figures": {name: float(each.value) for name, each in found.items()}, "intervals": intervals}
+    return {
+        "figures": {name: float(each.value) for name, each in found.items()},
+        "intervals": intervals,
+    }
 
 
 def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str, Any]:
-    """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors were normal, and
-    absolute errors and groups of the rows that a second pass kept, None without one."""
+    """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors
+    were normal, and absolute errors and groups of the rows that a second pass kept, None without
+    one."""
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
-    at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
-    n, scatter = float(moments.counts[place]), moments.scatter[place]
+    at = [moments.columns.index(name) for name in columns]
+    y = moments.outcome
+    means = moments.means[place]
+    n = float(moments.counts[place])
+    scatter = moments.scatter[place]
     missed = squared_error(moments, place, columns, coefficients, intercept)
-    total, covered = float(scatter[y, y]), float(coefficients @ scatter[at, y])
+    total = float(scatter[y, y])
+    covered = float(coefficients @ scatter[at, y])
     spread = float(coefficients @ scatter[np.ix_(at, at)] @ coefficients)
     predicted = float(means[at] @ coefficients + intercept)
-    errors = max(total - 2.0 * covered + spread, 0.0) / max(n - 1.0, 1.0)  # variance around their mean
+    errors = max(total - 2.0 * covered + spread, 0.0) / max(
+        n - 1.0, 1.0
+    )  # variance around their mean
     slope = Figure(np.nan)
     if spread > 1e-12 * total:
         left = max(total - covered**2 / spread, 0.0) / max(n - 2.0, 1.0)
         slope = around(covered / spread, float(np.sqrt(left / spread)), n - 2.0)
     values = (
-        *(Figure(float(means[y])), Figure(predicted), around(means[y] - predicted, np.sqrt(errors / n), n - 1.0)),
-        *(slope, ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)), Figure(share_explained(missed, total / n))),
+        *(
+            Figure(float(means[y])),
+            Figure(predicted),
+            around(means[y] - predicted, np.sqrt(errors / n), n - 1.0),
+        ),
+        *(
+            slope,
+            ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)),
+            Figure(share_explained(missed, total / n)),
+        ),
     )
     found = _plain(dict(zip(NUMBER.figures, values, strict=True)))
     sample = sampled_data(moments, columns)
     if sample is None:
         return {"absolute_errors": None, **found}
     rows = sample.rows(place)
-    observed, mean = sample.y[rows], predictor.predict(columns_of(sample, columns))[rows]
+    observed = sample.y[rows]
+    mean = predictor.predict(columns_of(sample, columns))[rows]
     groups = calibration_groups(NUMBER, observed, mean, None, mean)
     return {"absolute_errors": _kept(np.abs(observed - mean)), "calibration": groups, **found}
 
 
 def _kept(errors: Floats) -> Floats:
-    return np.sort(errors) if len(errors) <= _MOST_KEPT else np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))
+    return (
+        np.sort(errors)
+        if len(errors) <= _MOST_KEPT
+        else np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))
+    )

@@ -14,19 +14,28 @@ from .._tools.progress import ProgressMode
 from ..exceptions import SettingError
 from ..models.base import rows_for
 from .choice import Choice, Refits, Selection, build, choose
-from .new_environments import OUT_OF_TIME, EnvironmentErrors, NewEnvironments, Selected, cross_validate
+from .new_environments import (
+    OUT_OF_TIME,
+    EnvironmentErrors,
+    NewEnvironments,
+    Selected,
+    cross_validate,
+)
 from .predictor import PredictedOutcome, Predictor
 
-# With fewer environments it cannot be told what invariance costs; a share of the error that is as good as none.
-_ENOUGH, _LITTLE = 4, 0.01
+# With fewer environments it cannot be told what invariance costs; a share of the error that is as
+# good as none.
+_ENOUGH = 4
+_LITTLE = 0.01
 # An RMSE that is less than this share of a constant's is rounding.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Price:
-    """Errors in each of `environments`, left out in turn: of the selected features, the selection repeated; of all
-    features; of a constant; NaN where not known. measure : what they are; uses : what predicts, as in `Choice`"""
+    """Errors in each of `environments`, left out in turn: of the selected features, the selection
+    repeated; of all features; of a constant; NaN where not known. measure : what they are; uses :
+    what predicts, as in `Choice`"""
 
     environments: tuple[Hashable, ...]
     selected: Floats
@@ -36,7 +45,13 @@ class Price:
     uses: str
 
     @classmethod
-    def of(cls, selected: NewEnvironments, everything: NewEnvironments, constant: NewEnvironments, uses: str) -> Price:
+    def of(
+        cls,
+        selected: NewEnvironments,
+        everything: NewEnvironments,
+        constant: NewEnvironments,
+        uses: str,
+    ) -> Price:
         """From what the three did in the same environments."""
         kind = selected.outcome.kind
 
@@ -72,22 +87,39 @@ class Price:
         return float(_over(self.selected[known].mean(), self.everything[known].mean()))
 
     def __str__(self) -> str:
-        """In words: costs from four environments on, gains only where the selected features are those that predict."""
+        """In words: costs from four environments on, gains only where the selected features are
+        those that predict."""
         known = ~np.isnan(self.selected + self.everything + self.constant)
         n = int(known.sum())
         if n < 3:
-            return "What invariance costs cannot be told from fewer than four environments that could be left out."
-        means = [f"{errors[known].mean():.3g}" for errors in (self.selected, self.everything, self.constant)]
-        by = f"{means[0]} by the features selected without it, {means[1]} by all, {means[2]} by a constant"
+            return (
+                "What invariance costs cannot be told from fewer than four environments that "
+                "could be left out."
+            )
+        means = [
+            f"{errors[known].mean():.3g}"
+            for errors in (self.selected, self.everything, self.constant)
+        ]
+        by = (
+            f"{means[0]} by the features selected without it, {means[1]} by all, {means[2]} by a "
+            "constant"
+        )
         told = f"In an environment left out the {self.measure} is, on average, {by}."
         if n < _ENOUGH:
             return f"{told} From {n} environments it cannot be told what invariance costs."
-        least, most = (f"{value - 1.0:+z.0%}" for value in (self.ratios[known].min(), self.ratios[known].max()))
+        least, most = (
+            f"{value - 1.0:+z.0%}" for value in (self.ratios[known].min(), self.ratios[known].max())
+        )
         if np.isinf(self.ratio):
             return f"{told} All features predict without error, the selected ones alone do not."
-        spread, only = f"({least} to {most} over environments)", "Predicting with the selected features alone"
+        spread = f"({least} to {most} over environments)"
+        only = "Predicting with the selected features alone"
         if self.ratio > 1.0 + _LITTLE:
-            insured = ": an insurance against environments like the worst" if self.uses == "selected" else ""
+            insured = (
+                ": an insurance against environments like the worst"
+                if self.uses == "selected"
+                else ""
+            )
             return f"{told} {only} costs {self.ratio - 1.0:.0%} {spread}{insured}."
         if self.ratio < 1.0 - _LITTLE and self.uses == "selected":
             return f"{told} {only} gains {1.0 - self.ratio:.0%} {spread}."
@@ -97,12 +129,15 @@ class Price:
 def _over(selected: Any, everything: Any) -> Floats:
     """The ratio of errors, 1 where both are 0"""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((selected == 0.0) & (everything == 0.0), 1.0, np.divide(selected, everything))
+        return np.where(
+            (selected == 0.0) & (everything == 0.0), 1.0, np.divide(selected, everything)
+        )
 
 
 @dataclass(eq=False)
 class Predictions:
-    """regressor : that predicts in place of a linear fit, if any; asked : what is to predict, one of PREDICT_WITH"""
+    """regressor : that predicts in place of a linear fit, if any; asked : what is to predict, one
+    of PREDICT_WITH"""
 
     selection: Selection
     outcome: PredictedOutcome
@@ -121,7 +156,11 @@ class Predictions:
 
     @cached_property
     def _refits(self) -> Refits | None:
-        return None if self.regressor is None else Refits(self.regressor, rows_for("regressor", self.selection.data))
+        return (
+            None
+            if self.regressor is None
+            else Refits(self.regressor, rows_for("regressor", self.selection.data))
+        )
 
     @cached_property
     def price(self) -> Price:
@@ -130,7 +169,9 @@ class Predictions:
         errors = self._elsewhere
         if errors["selected"].not_left_out:
             raise SettingError(f"What invariance costs was not estimated: {OUT_OF_TIME}.")
-        return Price.of(errors["selected"], errors["everything"], errors["constant"], self.choice.uses)
+        return Price.of(
+            errors["selected"], errors["everything"], errors["constant"], self.choice.uses
+        )
 
     @property
     def known_price(self) -> Price | None:
@@ -145,7 +186,10 @@ class Predictions:
     def __str__(self) -> str:
         """What predicts, and why."""
         if self.asked == "average" and self.selection.findings.predictive is None:
-            return f"{self.choice.named('selected')}: no subset is compatible with invariance, and none to average."
+            return (
+                f"{self.choice.named('selected')}: no subset is compatible with invariance, "
+                "and none to average."
+            )
         return self.choice.told(self.asked)
 
     def resolved(self, kind: str) -> str:
@@ -166,15 +210,26 @@ class Predictions:
         return self._elsewhere[kind]
 
     def of_factor(self, name: str) -> Predictions:
-        """The same, where environments that are left out are the levels of one of several factors."""
-        selection, data = self.selection, rows_for("crossed", self.selection.data)
+        """The same, where environments that are left out are the levels of one of several
+        factors."""
+        selection = self.selection
+        data = rows_for("crossed", self.selection.data)
         if data.design is None:
-            raise SettingError(f"new={name!r} is for environments by several factors: leave it out.")
+            raise SettingError(
+                f"new={name!r} is for environments by several factors: leave it out."
+            )
         factor = data.design.relabelled(name)
         if name not in self._by_factor:
-            rows = replace(data, environment_index=factor.codes, environments=factor.levels, environment_name=name)
+            rows = replace(
+                data,
+                environment_index=factor.codes,
+                environments=factor.levels,
+                environment_name=name,
+            )
             again = Selection.known(selection.settings, rows, selection.findings, selection.mask)
-            self._by_factor[name] = replace(self, selection=again, _elsewhere={}, _selected={}, _by_factor={})
+            self._by_factor[name] = replace(
+                self, selection=again, _elsewhere={}, _selected={}, _by_factor={}
+            )
         return self._by_factor[name]
 
     def leave_out(self, kinds: Sequence[str]) -> None:

@@ -1,4 +1,5 @@
-"""Predictors: a linear fit, an average of several, or a regressor of the user's, with their uncertainty."""
+"""Predictors: a linear fit, an average of several, or a regressor of the user's, with their
+uncertainty."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from ..moments.random_intercept import whitening_of, whitening_of_rows
 
 @dataclass(frozen=True)
 class PredictedOutcome:
-    """link : between the mean and intercept + coefficients · columns; classes : what 0 and 1 stand for, if anything;
+    """link : between the mean and intercept + coefficients · columns; classes : what 0 and 1 stand
+    for, if anything;
     exposure : name of the unit of rates, if any"""
 
     name: str
@@ -59,7 +61,8 @@ class PredictedOutcome:
 
     @property
     def in_words(self) -> str:
-        """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of years"."""
+        """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of
+        years"."""
         if self.kind.classifies and self.classes is not None:
             return f"the probability that {self.name} is {class_in_words(self.classes[1])}"
         return self.name if self.exposure is None else f"{self.name} per unit of {self.exposure}"
@@ -72,18 +75,23 @@ class PredictedOutcome:
         unknown = [value for value in values if value not in self.classes]
         if unknown:
             first, second = self.classes
-            raise DataError(f"y holds {unknown[0]!r}, and the model tells {second!r} from {first!r}: leave it out.")
+            raise DataError(
+                f"y holds {unknown[0]!r}, and the model tells {second!r} from {first!r}: leave it "
+                "out."
+            )
         return (values == self.classes[1]).astype(float)
 
     @property
     def inverse_link(self) -> Callable[[Floats], Floats] | None:
-        """The mean at intercept + coefficients · columns, as saved models know it; None of a link of one's own. Of
-        times these are logarithms of relative risks, which have a baseline besides."""
+        """The mean at intercept + coefficients · columns, as saved models know it; None of a link
+        of one's own. Of times these are logarithms of relative risks, which have a baseline
+        besides."""
         return INVERSE_LINKS.get("identity" if self.kind.censored else self.link)
 
     @property
     def has_intervals(self) -> bool:
-        """Whether errors of one size everywhere make sense: of numbers that are linear in their columns."""
+        """Whether errors of one size everywhere make sense: of numbers that are linear in their
+        columns."""
         return self.kind.by_least_squares and self.link == "identity"
 
     def check_intervals(self) -> None:
@@ -91,7 +99,10 @@ class PredictedOutcome:
         if not self.has_intervals:
             by_mean = f" with a {self.link} link, as its errors depend on its mean"
             why = by_mean if self.kind.by_least_squares else ""
-            raise SettingError(f"{self.in_words} has no intervals{why}: new_environments() shows how far it is off.")
+            raise SettingError(
+                f"{self.in_words} has no intervals{why}: new_environments() shows how far it is "
+                "off."
+            )
 
 
 def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
@@ -106,7 +117,8 @@ FAR = 2.0
 @dataclass(frozen=True, eq=False)
 class Design:
     """columns : k names; n_rows : how many were fitted; centre : (k,) their mean
-    whitening : (k, r) with (x − centre) · whitening = r numbers whose squares sum to the leverage, less 1 / n_rows
+    whitening : (k, r) with (x − centre) · whitening = r numbers whose squares sum to the leverage,
+        less 1 / n_rows
     minimum, maximum : (k,); farthest : largest leverage of a fitted row, less 1 / n_rows"""
 
     columns: tuple[str, ...]
@@ -120,7 +132,9 @@ class Design:
     def __post_init__(self) -> None:
         # Lists, as JSON has them, do not tell how wide no rows are.
         k = len(self.columns)
-        object.__setattr__(self, "whitening", self.whitening.reshape(k, self.whitening.size // max(k, 1)))
+        object.__setattr__(
+            self, "whitening", self.whitening.reshape(k, self.whitening.size // max(k, 1))
+        )
 
     @classmethod
     def of(cls, data: EnvironmentData, columns: tuple[str, ...]) -> Design:
@@ -129,11 +143,24 @@ class Design:
         if rows is None:
             moments = moments_of(data)
             at = [moments.columns.index(name) for name in columns]
-            low, high = moments.minimum[:, at], moments.maximum[:, at]
-            centre, whitening = moments.pooled_mean[at], whitening_of(moments.scatter[-1][np.ix_(at, at)])
+            low = moments.minimum[:, at]
+            high = moments.maximum[:, at]
+            centre = moments.pooled_mean[at]
+            whitening = whitening_of(moments.scatter[-1][np.ix_(at, at)])
             reach = np.maximum(high - centre, centre - low)
-            farthest = min(float(_squares(reach @ np.abs(whitening)).max(initial=0.0)), 1.0 - 1.0 / moments.n_rows)
-            return cls(columns, moments.n_rows, centre, whitening, low.min(axis=0), high.max(axis=0), farthest)
+            farthest = min(
+                float(_squares(reach @ np.abs(whitening)).max(initial=0.0)),
+                1.0 - 1.0 / moments.n_rows,
+            )
+            return cls(
+                columns,
+                moments.n_rows,
+                centre,
+                whitening,
+                low.min(axis=0),
+                high.max(axis=0),
+                farthest,
+            )
         X = columns_of(rows, columns)
         centre = X.mean(axis=0)
         whitening = whitening_of_rows(X - centre)
@@ -149,27 +176,35 @@ class Design:
         return 1.0 / self.n_rows + _squares((X - self.centre) @ self.whitening)
 
     def far(self, X: Floats) -> Floats:
-        """(n,) leverage of rows X (n, k) relative to the largest training leverage, where that exceeds `FAR`, else 0"""
+        """(n,) leverage of rows X (n, k) relative to the largest training leverage, where that
+        exceeds `FAR`, else 0"""
         if not self.rank:
             return np.zeros(len(X))
         times = _squares((X - self.centre) @ self.whitening) / self.farthest
         return np.where(times > FAR, times, 0.0)
 
     def outside(self, X: Floats, derived: Collection[str] = ()) -> str:
-        """Describes rows X (n, k) far from the training rows; empty if none is. Derived columns are not named."""
+        """Describes rows X (n, k) far from the training rows; empty if none is. Derived columns are
+        not named."""
         times = self.far(X)
         n_far = int((times > 0.0).sum())
         if not n_far:
             return ""
-        row, width = X[int(np.argmax(times))], self.maximum - self.minimum
-        excess = np.maximum(row - self.maximum, self.minimum - row) / np.where(width > 0.0, width, 1.0)
+        row = X[int(np.argmax(times))]
+        width = self.maximum - self.minimum
+        excess = np.maximum(row - self.maximum, self.minimum - row) / np.where(
+            width > 0.0, width, 1.0
+        )
         excess[[name in derived for name in self.columns]] = 0.0
         j = int(np.argmax(excess))
         what = f"combines values of {', '.join(self.columns[:4])} as no fitted row does"
         if excess[j] > 0.0:
             fitted = f"{self.minimum[j]:.4g} to {self.maximum[j]:.4g}"
             what = f"has {self.columns[j]} = {row[j]:.4g}, and the fitted rows have {fitted}"
-        return f"{n_far:,} of {len(X):,} rows lie far outside the rows that were fitted: the farthest {what}"
+        return (
+            f"{n_far:,} of {len(X):,} rows lie far outside the rows that were fitted: the "
+            f"farthest {what}"
+        )
 
 
 def columns_of(data: MultiEnvironmentData, columns: tuple[str, ...]) -> Floats:
@@ -188,10 +223,12 @@ _LARGE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class AveragedFit:
-    """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise : residual variance;
-    freedom : degrees of freedom it was estimated with; design : of its own columns; uncertainty : (1 + m, 1 + m) of
-    random deviations between environments and of their mean, as `Blups` has it, None of a pooled fit; between : degrees
-    of freedom of these, None of a pooled fit and in files of before"""
+    """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise :
+    residual variance;
+    freedom : degrees of freedom it was estimated with; design : of its own columns; uncertainty :
+        (1 + m, 1 + m) of
+    random deviations between environments and of their mean, as `Blups` has it, None of a pooled
+    fit; between : degrees of freedom of these, None of a pooled fit and in files of before"""
 
     at: Integers
     coefficients: Floats
@@ -211,18 +248,22 @@ class AveragedFit:
         return np.asarray(self.noise * (1.0 + np.einsum("ni,ij,nj->n", w, self.uncertainty, w)))
 
     def freedom_of(self, X: Floats) -> Floats:
-        """(n,) degrees of freedom of this variance, by Satterthwaite's rule: noise, and how environments deviate"""
+        """(n,) degrees of freedom of this variance, by Satterthwaite's rule: noise, and how
+        environments deviate"""
         if self.between is None:
             return np.full(len(X), self.freedom)
         deviating = self.variance(X) / self.noise - 1.0
-        return np.asarray((1.0 + deviating) ** 2 / (1.0 / self.freedom + deviating**2 / self.between))
+        return np.asarray(
+            (1.0 + deviating) ** 2 / (1.0 / self.freedom + deviating**2 / self.between)
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """An average of linear fits, often of one; inverse_link: the outcome that is expected at intercept + coefficients ·
-    columns; design: of the k columns that rows to predict must have, in its order; effects (E, 1 + k): by what the
-    intercept and the coefficients of each environment of the fit differ, None where that was not estimated"""
+    """An average of linear fits, often of one; inverse_link: the outcome that is expected at
+    intercept + coefficients · columns; design: of the k columns that rows to predict must have, in
+    its order; effects (E, 1 + k): by what the intercept and the coefficients of each environment of
+    the fit differ, None where that was not estimated"""
 
     design: Design
     members: tuple[AveragedFit, ...]
@@ -239,11 +280,15 @@ class LinearPredictor:
         return self.weights @ self._each(X)
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
-        """By Student's t: noise, uncertain coefficients and, in an average, how far its members are apart."""
-        means, weights = self._each(X), self.weights
+        """By Student's t: noise, uncertain coefficients and, in an average, how far its members are
+        apart."""
+        means = self._each(X)
+        weights = self.weights
         apart = weights @ (means - weights @ means) ** 2
         columns = [np.take(X, m.at, axis=1) for m in self.members]
-        own = [m.weight * m.variance(values) for m, values in zip(self.members, columns, strict=True)]
+        own = [
+            m.weight * m.variance(values) for m, values in zip(self.members, columns, strict=True)
+        ]
         each = [m.freedom_of(values) for m, values in zip(self.members, columns, strict=True)]
         freedom = np.min(each, axis=0)
         return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(np.sum(own, axis=0) + apart)
@@ -254,7 +299,8 @@ class LinearPredictor:
         return all(member.uncertainty is not None for member in self.members)
 
     def own(self, X: Floats, places: Integers) -> Floats:
-        """(n,) what rows X (n, k) of the environments at these places (n,) have besides, 0 where that is -1"""
+        """(n,) what rows X (n, k) of the environments at these places (n,) have besides, 0 where
+        that is -1"""
         assert self.effects is not None
         shifts = np.vstack([self.effects, np.zeros(self.effects.shape[1])])[places]
         return np.asarray(shifts[:, 0] + np.einsum("nk,nk->n", X, shifts[:, 1:]))
@@ -287,35 +333,52 @@ class LinearPredictor:
 
 
 def places_of_rows(X: Any, environments: Any, known: Sequence[Hashable]) -> Integers:
-    """(n,) place among the known ones of the environment of each row of X; -1, with a warning, where it is none.
-    environments : one label per row, or the name of a column of X, or as `fit` took it: the first column of a list"""
-    available, parts = frame_names(X) or [], parts_of(environments)
+    """(n,) place among the known ones of the environment of each row of X; -1, with a warning,
+    where it is none.
+    environments : one label per row, or the name of a column of X, or as `fit` took it: the first
+        column of a list"""
+    available = frame_names(X) or []
+    parts = parts_of(environments)
     if parts is not None and not parts.labels:
-        what = f"environments={environments!r} says where rows lie along {parts.name!r}, and predictions do not use it"
+        what = (
+            f"environments={environments!r} says where rows lie along {parts.name!r}, and "
+            "predictions do not use it"
+        )
         raise SettingError(f"{what}: leave it out.")
-    if parts is not None and (parts.along is not None or set(parts.labels) <= {*available} - {*map(str, known)}):
+    if parts is not None and (
+        parts.along is not None or set(parts.labels) <= {*available} - {*map(str, known)}
+    ):
         environments = parts.name
     if isinstance(environments, str):
         if environments not in available:
-            raise DataError(f"environments={environments!r} is no column of X; {nearest(environments, available)}")
+            raise DataError(
+                f"environments={environments!r} is no column of X; "
+                f"{nearest(environments, available)}"
+            )
         environments = as_frame(X, "X")[environments].to_native()
     codes, labels = encode_labels(label_list(*aligned(X, environments=environments)))
     check_lengths({"X": len(X), "environments": len(codes)})
-    place = {str(label): e for e, label in enumerate(known)} | {label: e for e, label in enumerate(known)}
+    place = {str(label): e for e, label in enumerate(known)} | {
+        label: e for e, label in enumerate(known)
+    }
     # A missing label has the code -1, the last place.
     found = np.array([*(place.get(label, place.get(str(label), -1)) for label in labels), -1])
     counts = np.bincount(codes % len(found), minlength=len(found)) * (found < 0)
     if counts.any():
-        told = f"no row of these environments was fitted: {with_counts((*labels, 'missing label'), counts)}"
+        told = (
+            "no row of these environments was fitted: "
+            f"{with_counts((*labels, 'missing label'), counts)}"
+        )
         warn(f"{told}. They are predicted as a new one.", PredictionWarning)
     return found[codes]
 
 
 @dataclass(frozen=True, eq=False)
 class RefittedPredictor:
-    """A regressor fitted to the chosen columns of all rows. slopes (k,) : of least squares to the same rows; middle
-    (2, k) : between which 95% of the values of each column lie; rows : their X (n, k) and y (n,), None in a saved
-    model; known_noise : the residual variance, None where it is not known yet"""
+    """A regressor fitted to the chosen columns of all rows. slopes (k,) : of least squares to the
+    same rows; middle (2, k) : between which 95% of the values of each column lie; rows : their X
+    (n, k) and y (n,), None in a saved model; known_noise : the residual variance, None where it is
+    not known yet"""
 
     design: Design
     regressor: Any
@@ -343,18 +406,25 @@ class RefittedPredictor:
         return np.asarray(self.regressor.predict(X), dtype=float).reshape(len(X))
 
     def departure(self, X: Floats) -> Floats:
-        """(n,) how far the regressor and least squares move apart on the way from the middle of the training rows to
-        X (n, k): 0 within it, and all that least squares adds where a forest stays flat"""
-        nearest, apart = np.clip(X, *self.middle), np.zeros(len(X))
+        """(n,) how far the regressor and least squares move apart on the way from the middle of the
+        training rows to X (n, k): 0 within it, and all that least squares adds where a forest stays
+        flat"""
+        nearest = np.clip(X, *self.middle)
+        apart = np.zeros(len(X))
         beyond = (nearest != X).any(axis=1)
         if beyond.any():
-            X, nearest = X[beyond], nearest[beyond]
-            apart[beyond] = np.abs((X - nearest) @ self.slopes - (self.predict(X) - self.predict(nearest)))
+            X = X[beyond]
+            nearest = nearest[beyond]
+            apart[beyond] = np.abs(
+                (X - nearest) @ self.slopes - (self.predict(X) - self.predict(nearest))
+            )
         return apart
 
     def cannot_follow(self, X: Floats) -> str:
-        """Describes rows X (n, k) where that is much of what the line rises in the middle; empty if none is."""
-        rise, name = np.abs(self.slopes) @ np.diff(self.middle, axis=0)[0], type(self.regressor).__name__
+        """Describes rows X (n, k) where that is much of what the line rises in the middle; empty if
+        none is."""
+        rise = np.abs(self.slopes) @ np.diff(self.middle, axis=0)[0]
+        name = type(self.regressor).__name__
         apart = int((self.departure(X) > _LARGE * rise).sum())
         beyond = f"{apart:,} of {len(X):,} rows lie where few training rows do"
         return f"{beyond}, and the {name} does not go on as a straight line would" if apart else ""
@@ -362,7 +432,9 @@ class RefittedPredictor:
     def half_width(self, X: Floats, coverage: float) -> Floats:
         """(n,) of intervals that hold this share of outcomes like those that were fitted"""
         freedom = max(self.design.n_rows - 1.0 - self.design.rank, 1.0)
-        return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(self.noise * (1.0 + self.design.leverage(X)))
+        return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(
+            self.noise * (1.0 + self.design.leverage(X))
+        )
 
 
 Predictor = LinearPredictor | RefittedPredictor
@@ -373,7 +445,8 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class SurvivalPredictor(LinearPredictor):
-    """baselines: hazards of each of the members, whose linear predictors are logarithms of relative risks."""
+    """baselines: hazards of each of the members, whose linear predictors are logarithms of relative
+    risks."""
 
     baselines: tuple[PiecewiseHazard, ...] = field(default=(), kw_only=True)
 
@@ -387,58 +460,79 @@ class SurvivalPredictor(LinearPredictor):
         return f"{np.format_float_positional(self.end, trim='-')}, the longest time seen"
 
     def survival(self, X: Floats, times: Floats) -> Floats:
-        """(n, T) the probability that nothing has happened by times (T,), or by (n, T) of the rows' own"""
-        curves = [baseline.survival(risk[:, None], np.atleast_2d(times)) for baseline, risk in self._risks(X)]
+        """(n, T) the probability that nothing has happened by times (T,), or by (n, T) of the rows'
+        own"""
+        curves = [
+            baseline.survival(risk[:, None], np.atleast_2d(times))
+            for baseline, risk in self._risks(X)
+        ]
         return np.einsum("m,mnt->nt", self.weights, np.array(curves))
 
     def predict(self, X: Floats) -> Floats:
-        """(n,) the median time: when it is as probable as not that the event has occurred; infinite beyond the end"""
+        """(n,) the median time: when it is as probable as not that the event has occurred; infinite
+        beyond the end"""
         each = [baseline.median(risk) for baseline, risk in self._risks(X)]
         if len(each) == 1:
             return each[0]
-        low, high = np.zeros(len(X)), np.full(len(X), self.end)
+        low = np.zeros(len(X))
+        high = np.full(len(X), self.end)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             alive = self.survival(X, middle[:, None])[:, 0] > 0.5
-            low, high = np.where(alive, middle, low), np.where(alive, high, middle)
+            low = np.where(alive, middle, low)
+            high = np.where(alive, high, middle)
         return np.where(self.survival(X, np.array([self.end]))[:, 0] <= 0.5, high, np.inf)
 
     def restricted_mean(self, X: Floats, horizon: float) -> Floats:
         """(n,) the mean time to the event, or to the horizon if that is earlier"""
-        return self.weights @ np.array([baseline.restricted_mean(risk, horizon) for baseline, risk in self._risks(X)])
+        return self.weights @ np.array(
+            [baseline.restricted_mean(risk, horizon) for baseline, risk in self._risks(X)]
+        )
 
     def order(self, X: Floats) -> Floats:
-        """(n,) times in the order in which the events are expected, also of rows whose median is not reached"""
+        """(n,) times in the order in which the events are expected, also of rows whose median is
+        not reached"""
         return self.restricted_mean(X, self.end)
 
     def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
         """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
         with np.errstate(over="ignore"):
-            risks = [np.exp(np.take(X, m.at, axis=1) @ m.coefficients + m.intercept) for m in self.members]
+            risks = [
+                np.exp(np.take(X, m.at, axis=1) @ m.coefficients + m.intercept)
+                for m in self.members
+            ]
         return list(zip(self.baselines, risks, strict=True))
 
 
 def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
-    design, rows = Design.of(data, fit.columns), rows_of(data)
+    design = Design.of(data, fit.columns)
+    rows = rows_of(data)
     freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
     at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)
     coefficients = np.ascontiguousarray(fit.coefficients, dtype=float)
     if rows is None:
-        squares = design.n_rows * squared_error(moments_of(data), -1, fit.columns, fit.coefficients, fit.intercept)
+        squares = design.n_rows * squared_error(
+            moments_of(data), -1, fit.columns, fit.coefficients, fit.intercept
+        )
     else:
         residuals = rows.y - as_observed(fit.predict(columns_of(rows, fit.columns)), rows)
         squares = float(residuals @ residuals)
-    return AveragedFit(at, coefficients, float(fit.intercept), float(weight), squares / freedom, freedom, design)
+    return AveragedFit(
+        at, coefficients, float(fit.intercept), float(weight), squares / freedom, freedom, design
+    )
 
 
 def squared_error(
     moments: Moments, group: int, columns: tuple[str, ...], coefficients: Floats, intercept: float
 ) -> float:
-    """Mean squared error of a linear prediction in an environment, or in all rows where group is -1."""
+    """Mean squared error of a linear prediction in an environment, or in all rows where group is
+    -1."""
     used = [*(moments.columns.index(name) for name in columns), moments.outcome]
-    mean, n_rows = moments.pooled_mean, moments.n_rows
+    mean = moments.pooled_mean
+    n_rows = moments.n_rows
     if group != -1:
-        mean, n_rows = moments.means[group], int(moments.counts[group])
+        mean = moments.means[group]
+        n_rows = int(moments.counts[group])
     slopes = np.append(-coefficients, 1.0)
     scatter = max(float(slopes @ moments.scatter[group][np.ix_(used, used)] @ slopes), 0.0)
     return scatter / float(n_rows) + (float(slopes @ mean[used]) - intercept) ** 2

@@ -1,4 +1,5 @@
-"""How the result was made: settings, versions, lines that make it again, and a paragraph on the methods."""
+"""How the result was made: settings, versions, lines that make it again, and a paragraph on the
+methods."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ from .page import Block
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or Moments.from_rows; command,
-    as typed in a shell; worded, how a sentence that may carry remedies is written; remark, on reading the rows again;
-    warned, of what, while they were read"""
+    """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or
+    Moments.from_rows; command, as typed in a shell; worded, how a sentence that may carry remedies
+    is written; remark, on reading the rows again; warned, of what, while they were read"""
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
@@ -52,7 +53,8 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a report is about. model : a fitted BIP; diagnosis : of the selected subset, a sentence where there is none;
+    """What a report is about. model : a fitted BIP; diagnosis : of the selected subset, a sentence
+    where there is none;
     comparison : of `invariance.compare`"""
 
     model: Any
@@ -94,21 +96,32 @@ class Subject:
 
 
 # Whose state cannot be typed: a name stands for them.
-_GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
+_GENERATORS = (
+    np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
+)
 _LONGEST = 88
 _MEANT_BY_NONE = {"prior": "UniformPrior()", "tolerance": "Tolerance()"}
 
 
 def typed(value: Any, used: dict[str, str] | None = None) -> str:
-    """As it is typed: of a specification only what differs from its defaults; used : gets {name: package} of imports"""
+    """As it is typed: of a specification only what differs from its defaults; used : gets {name:
+    package} of imports"""
     used = {} if used is None else used
     if isinstance(value, np.generic | np.ndarray):
         return typed(value.tolist(), used)
     if isinstance(value, list | tuple):
         items = ", ".join(typed(item, used) for item in value)
-        return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
+        return (
+            f"[{items}]"
+            if isinstance(value, list)
+            else f"({items}{',' if len(value) == 1 else ''})"
+        )
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{typed(key, used)}: {typed(item, used)}" for key, item in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{typed(key, used)}: {typed(item, used)}" for key, item in value.items())
+            + "}"
+        )
     if isinstance(value, _GENERATORS):
         return "rng"
     if isinstance(value, PurePath):
@@ -120,29 +133,47 @@ def typed(value: Any, used: dict[str, str] | None = None) -> str:
         return written
     # The outermost package that has the name
     packages = list(accumulate(type(value).__module__.split("."), "{}.{}".format))
-    used[name] = next((package for package in packages if hasattr(sys.modules.get(package), name)), packages[-1])
+    used[name] = next(
+        (package for package in packages if hasattr(sys.modules.get(package), name)), packages[-1]
+    )
     # A spline is written as a call of spline().
-    if name != type(value).__name__ or not (is_dataclass(value) or isinstance(value, BaseEstimator)):
+    if name != type(value).__name__ or not (
+        is_dataclass(value) or isinstance(value, BaseEstimator)
+    ):
         return written
     usual = _parameters(type(value))
     if is_dataclass(value):
-        usual |= {each.name: each.default_factory() for each in fields(value) if each.default_factory is not MISSING}
+        usual |= {
+            each.name: each.default_factory()
+            for each in fields(value)
+            if each.default_factory is not MISSING
+        }
     given = {key: getattr(value, key) for key in usual}
-    return _call(name, {key: typed(item, used) for key, item in given.items() if typed(item) != typed(usual[key])})
+    return _call(
+        name,
+        {key: typed(item, used) for key, item in given.items() if typed(item) != typed(usual[key])},
+    )
 
 
 def _parameters(kind: type) -> dict[str, Any]:
     """{parameter: default}"""
-    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+    return {
+        name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()
+    }
 
 
 def python_lines(model: Any, source: Source) -> str:
-    """A script that makes a fitted BIP again, where the source of the rows is known; else the line that fits them."""
-    subject, table = Subject(model, source), source.table
-    used, lines = {type(model).__name__: "invariance"}, [f"# {source.remark}"] if source.remark else []
+    """A script that makes a fitted BIP again, where the source of the rows is known; else the line
+    that fits them."""
+    subject = Subject(model, source)
+    table = source.table
+    used = {type(model).__name__: "invariance"}
+    lines = [f"# {source.remark}"] if source.remark else []
     if table:
         moments = isinstance(subject.data, Moments)
-        name, reader = ("moments", Moments.from_rows) if moments else ("data", MultiEnvironmentData.from_table)
+        name, reader = (
+            ("moments", Moments.from_rows) if moments else ("data", MultiEnvironmentData.from_table)
+        )
         used[type(subject.data).__name__] = "invariance"
         read = {key: typed(value, used) for key, value in table.items()}
         lines.append(f"{name} = {_call(reader.__qualname__, read, _LONGEST)}")
@@ -151,18 +182,25 @@ def python_lines(model: Any, source: Source) -> str:
     lines.append(f"model = {estimator}.fit({', '.join(_arguments_of_fit(subject))})")
     imports = [
         f"from {package} import {', '.join(sorted(name for name in used if used[name] == package))}"
-        for package in sorted(set(used.values()), key=lambda package: (package.startswith("invariance"), package))
+        for package in sorted(
+            set(used.values()), key=lambda package: (package.startswith("invariance"), package)
+        )
     ]
     return "\n".join([*imports, "", *lines, "print(model.summary())", ""])
 
 
 def _arguments_of_fit(subject: Subject) -> list[str]:
-    data, table = subject.data, subject.source.table
+    data = subject.data
+    table = subject.source.table
     if isinstance(data, Moments):
         if data.second is None:
             return ["moments"]
         again = {"rows": "rows", "environments": "environments"}
-        for argument, name in (("rows", "rows"), ("environments", "environment"), ("format", "form")):
+        for argument, name in (
+            ("rows", "rows"),
+            ("environments", "environment"),
+            ("format", "form"),
+        ):
             if name in table:
                 again[argument] = typed(table[name])
         return ["moments", *(f"{name}={text}" for name, text in again.items())]
@@ -172,18 +210,28 @@ def _arguments_of_fit(subject: Subject) -> list[str]:
     by_column = columns is not None and columns.environment is not None
     labels = [] if by_column or data.n_environments == 1 else ["environments=environments"]
     weighted = data.weights is not None and (columns is None or columns.weights is None)
-    return ["X", "y", *labels, *(f"{r}={r}" for r in (*data.outcome_columns, *["sample_weight"] * weighted))]
+    return [
+        "X",
+        "y",
+        *labels,
+        *(f"{r}={r}" for r in (*data.outcome_columns, *["sample_weight"] * weighted)),
+    ]
 
 
 def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:
     """On one line or, where that is long, an argument on each."""
     written = [f"{key}={text}" for key, text in arguments.items()]
     line = f"{name}({', '.join(written)})"
-    return line if len(line) <= longest else f"{name}(\n" + "".join(f"    {each},\n" for each in written) + ")"
+    return (
+        line
+        if len(line) <= longest
+        else f"{name}(\n" + "".join(f"    {each},\n" for each in written) + ")"
+    )
 
 
 CITATION = (
-    "Wu L, Yin M, Wang Y, Cunningham JP, Blei DM. Bayesian Invariance Modeling of Multi-Environment Data. "
+    "Wu L, Yin M, Wang Y, Cunningham JP, Blei DM. Bayesian Invariance Modeling of "
+    "Multi-Environment Data. "
     "arXiv:2506.22675, 2025"
 )
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
@@ -211,7 +259,10 @@ def reproduction_blocks(subject: Subject) -> Iterator[Block]:
     versions |= {package: version(package) for package in _PACKAGES}
     yield Block("Versions", facts=list(versions.items()))
     shell = [("In a shell", subject.source.command)] if subject.source.command else []
-    yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject.model, subject.source))])
+    yield Block(
+        "To make it again",
+        code=[*shell, ("In Python", python_lines(subject.model, subject.source))],
+    )
 
 
 def _seed(subject: Subject) -> str:
@@ -225,31 +276,46 @@ _RIDGE = "ridge regression, its penalty chosen by the error in environments left
 
 
 def _paragraph(subject: Subject) -> Iterator[str]:
-    decision, posterior, family = subject.decision, subject.posterior, subject.family
-    model, n = decision.findings.target.model, posterior.n_environments
+    decision = subject.decision
+    posterior = subject.posterior
+    family = subject.family
+    model = decision.findings.target.model
+    n = posterior.n_environments
     where = f"in {n:,} environment{'' if n == 1 else 's'}"
     where = where if decision.components is None else f"{decision.components.design.everywhere},"
     yield (
-        f"Bayesian invariant prediction (Wu et al., 2025), as implemented in the Python package invariance, version "
-        f"{__version__}, was used to find which of {_count(posterior.n_features, 'feature')} predict "
-        f"{printable(posterior.outcome_name)} in the same way {where} with {int(posterior.counts.sum()):,} rows in all "
+        "Bayesian invariant prediction (Wu et al., 2025), as implemented in the Python package "
+        "invariance, version "
+        f"{__version__}, was used to find which of {_count(posterior.n_features, 'feature')} "
+        "predict "
+        f"{printable(posterior.outcome_name)} in the same way {where} with "
+        f"{int(posterior.counts.sum()):,} rows in all "
         f"({_fewest(posterior)})."
     )
-    linked = f", by maximum likelihood with the {link_of(family)} link" if isinstance(family, ByLikelihood) else ""
+    linked = (
+        f", by maximum likelihood with the {link_of(family)} link"
+        if isinstance(family, ByLikelihood)
+        else ""
+    )
     weights = "" if subject.data.weights is None else f" {subject.data.weights}"
-    yield f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}{linked}."
+    yield (
+        f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}{linked}."
+    )
     same = in_series(_PARTS.get(part, part) for part in model.compares)
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
     yield from _score(subject)
     reward = getattr(family, "prediction", 0.0)
     rewarded = f", with a reward of {reward:g} for subsets that predict well," if reward else ""
     yield (
-        f"The posterior is p(z | data) ∝ p(z) Λ(z){rewarded} over {format_count(posterior.n_subsets)} subsets; "
+        f"The posterior is p(z | data) ∝ p(z) Λ(z){rewarded} over "
+        f"{format_count(posterior.n_subsets)} subsets; "
         f"the prior p(z) is {posterior.prior}, and the computation was by {posterior.engine}."
     )
     if n > 1:
         judged = "; ".join([model.judged_by(decision.accepted), *_tolerated(subject)])
-        yield f"Subsets count as compatible with invariance by this software's test of it: {judged}."
+        yield (
+            f"Subsets count as compatible with invariance by this software's test of it: {judged}."
+        )
         yield from _free_baselines(subject)
     yield f"The features were selected by the rule {decision.rule_says}."
     if getattr(decision.rule, "by_prediction", False):
@@ -264,14 +330,23 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     yield f"Predictions are made with {subject.source.worded(str(predictions))}"
     if not np.isnan(predictions.choice.ratio) and predictions.asked == "auto":
         yield (
-            "Each environment was left out of both fits in turn, the selection as it is; the selected features predict "
-            f"where the largest error of all features is more than {predictions.choice.threshold:.2f} times theirs."
+            "Each environment was left out of both fits in turn, the selection as it is; the "
+            "selected features predict "
+            "where the largest error of all features is more than "
+            f"{predictions.choice.threshold:.2f} times theirs."
         )
     kind = predictions.resolved(predictions.asked)
     if kind == "everything" and predictions.regressor is None and predictions.selection.linear:
-        usual = "the average of pooled least squares and of least squares with a random intercept of each environment"
+        usual = (
+            "the average of pooled least squares and of least squares with a random intercept "
+            "of each environment"
+        )
         yield f"All features predict by {_RIDGE if shrinks(subject.data) else usual}."
-    if kind == "selected" and predictions.regressor is None and decision.findings.level is not Level.full:
+    if (
+        kind == "selected"
+        and predictions.regressor is None
+        and decision.findings.level is not Level.full
+    ):
         line = "the fit with common coefficients and the mean baseline"
         if predictions.selection.linear:
             line = "least squares with a random intercept of each environment"
@@ -284,23 +359,31 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         yield by if errors else "This model gives no intervals of effects."
     if n > 1:
         moments = isinstance(subject.data, Moments)
-        errors = "standard errors of normal noise" if moments else "robust standard errors (sandwich, DeLong)"
+        errors = (
+            "standard errors of normal noise"
+            if moments
+            else "robust standard errors (sandwich, DeLong)"
+        )
         yield f"Intervals in environments left out are at 95%, by {errors}, rows as independent."
     yield f"{_seed(subject)} Reference: {CITATION}."
 
 
 def _fewest(posterior: Posterior) -> str:
-    low, high = int(posterior.counts.min()), int(posterior.counts.max())
+    low = int(posterior.counts.min())
+    high = int(posterior.counts.max())
     return f"{low:,} in each" if low == high else f"{low:,} to {high:,} in each"
 
 
 def _missing(data: MultiEnvironmentData | Moments) -> str:
     """What became of missing values."""
-    rows, columns = sum(data.dropped_rows.values()), len(data.constants)
+    rows = sum(data.dropped_rows.values())
+    columns = len(data.constants)
     told = "No row was left out for missing values."
     if rows:
         total = rows + int(data.counts.sum())
-        told = f"Rows with missing values were left out: {rows:,} of {total:,} ({rows / total:.1%})."
+        told = (
+            f"Rows with missing values were left out: {rows:,} of {total:,} ({rows / total:.1%})."
+        )
     levels = () if data.encoding is None else sorted(data.encoding.with_missing)
     told += f" Missing values of {', '.join(levels)} are a level of their own." if levels else ""
     changed = () if data.encoding is None else data.encoding.mending.notes
@@ -309,11 +392,14 @@ def _missing(data: MultiEnvironmentData | Moments) -> str:
 
 
 def _score(subject: Subject) -> Iterator[str]:
-    family, kind = subject.family, type(subject.family).__name__
+    family = subject.family
+    kind = type(subject.family).__name__
     if kind == "BayesianLinearGaussian":
         yield (
-            "Λ(z) is the Bayes factor of one regression on z for all environments against one of its own in each, "
-            "coefficients and variances integrated over a conjugate prior. Whether environments differ is tested by "
+            "Λ(z) is the Bayes factor of one regression on z for all environments against one of "
+            "its own in each, "
+            "coefficients and variances integrated over a conjugate prior. Whether environments "
+            "differ is tested by "
             "the ratio of maximised likelihoods, without that prior."
         )
         return
@@ -321,14 +407,17 @@ def _score(subject: Subject) -> Iterator[str]:
     if components is not None:
         yield from _design_score(components.design)
         return
-    level, judge = subject.decision.findings.level, subject.posterior.judge
+    level = subject.decision.findings.level
+    judge = subject.posterior.judge
     of_posterior = Level.full if judge is None else judge.model.level
     stratified = "" if of_posterior is Level.full else ", with a baseline of its own in each,"
     more = "" if of_posterior is level else "; it compares baselines, too"
     if getattr(family, "deviations", "") == "random":
         yield (
-            "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against one whose "
-            "coefficients deviate at random between them, by one distribution, given z; whether they deviate is told "
+            "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all "
+            "environments against one whose "
+            "coefficients deviate at random between them, by one distribution, given z; whether "
+            "they deviate is told "
             f"by a score test with its exact moments{more}. Deviations are random, not free: "
             f"{too_small_for_free(subject.data) or 'this was asked for'}."
         )
@@ -336,7 +425,8 @@ def _score(subject: Subject) -> Iterator[str]:
             yield "The spread of the noise is compared by Levene's test, of absolute residuals."
         return
     yield (
-        f"Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments{stratified} against "
+        "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all "
+        f"environments{stratified} against "
         f"separate fits to those of each, given z{more}."
     )
     if kind == "Additive":
@@ -345,12 +435,16 @@ def _score(subject: Subject) -> Iterator[str]:
         yield "Each environment has a variance of its own."
     if weight := getattr(family, "pseudo_rows", 0.0):
         place = kind_of(family).pseudo_data
-        yield f"Each environment also has pseudo-data {place}, of weight {weight:g}, which keep its fits finite."
+        yield (
+            f"Each environment also has pseudo-data {place}, of weight {weight:g}, which keep "
+            "its fits finite."
+        )
 
 
 def _design_score(design: Design) -> Iterator[str]:
     yield (
-        f"Λ(z) is the ratio of maximised likelihoods of one fit to all rows against one whose coefficients deviate "
+        "Λ(z) is the ratio of maximised likelihoods of one fit to all rows against one whose "
+        "coefficients deviate "
         f"{design.compared}."
     )
     if design.factors:
@@ -358,21 +452,30 @@ def _design_score(design: Design) -> Iterator[str]:
         yield f"Deviations by {names} are additive and tested by the F test."
     if design.variable is not None:
         yield (
-            f"Deviations along {printable(design.variable.column)} are random, of ten cosines of its ranks, and tested "
+            f"Deviations along {printable(design.variable.column)} are random, of ten cosines of "
+            "its ranks, and tested "
             "by a score statistic with a gamma law of its first three moments."
         )
         if design.variable.ar:
-            yield f"Noise is autoregressive of order {design.variable.ar}: rows were prewhitened for each subset."
+            yield (
+                f"Noise is autoregressive of order {design.variable.ar}: rows were prewhitened "
+                "for each subset."
+            )
     yield "The spread of the noise is compared by the same tests of absolute residuals."
 
 
 def _free_baselines(subject: Subject) -> Iterator[str]:
     """How effects and baselines were compared, if each environment has its own baseline."""
-    decision, findings = subject.decision, subject.decision.findings
+    decision = subject.decision
+    findings = subject.decision.findings
     if findings.level is Level.full:
         return
     asked = subject.settings.get("baseline") == "free"
-    why = "as was asked for" if asked else "because no subset was compatible where baselines had to be the same, too"
+    why = (
+        "as was asked for"
+        if asked
+        else "because no subset was compatible where baselines had to be the same, too"
+    )
     own = "baseline" if findings.level is Level.effects else "baseline and a variance of its noise"
     yield f"Each environment has its own {own}, {why}."
     strata = kind_of(subject.family).baselines
@@ -384,25 +487,39 @@ def _free_baselines(subject: Subject) -> Iterator[str]:
         compared = "score test of deviations of coefficients"
     yield f"Effects: {compared}, given {strata} by environment."
     if decision.baseline is not None:
-        yield f"Baselines: {test} of {strata} by environment, given common coefficients; {_spread(decision.baseline)}."
+        yield (
+            f"Baselines: {test} of {strata} by environment, given common coefficients; "
+            f"{_spread(decision.baseline)}."
+        )
 
 
 def _spread(baseline: BaselineDifference) -> str:
     by = "by restricted maximum likelihood (REML)"
-    size = f", standard deviation between environments {baseline.size} {by}" if baseline.size else ""
+    size = (
+        f", standard deviation between environments {baseline.size} {by}" if baseline.size else ""
+    )
     return f"p-value {format_small_p_value(baseline.p_value)}{size}"
 
 
 def _tolerated(subject: Subject) -> Iterator[str]:
     decision = subject.decision
-    tolerance, model = decision.findings.tolerance, decision.findings.target.model
+    tolerance = decision.findings.tolerance
+    model = decision.findings.target.model
     if tolerance.rho:
         limit = (
-            f", those of the selected subset by up to {format_percent(decision.effective_tolerance)}"
+            ", those of the selected subset by up to "
+            f"{format_percent(decision.effective_tolerance)}"
             if decision.tolerates_less
             else ""
         )
-        yield f"coefficients may differ between environments by up to {format_percent(tolerance.rho)}{limit}"
+        yield (
+            "coefficients may differ between environments by up to "
+            f"{format_percent(tolerance.rho)}{limit}"
+        )
     if tolerance.tau and "tau" in model.judged:
-        what = "the noise's standard deviation" if VARIANCE in model.compares else "the root of the dispersion"
+        what = (
+            "the noise's standard deviation"
+            if VARIANCE in model.compares
+            else "the root of the dispersion"
+        )
         yield f"{what} may have a relative spread of {tolerance.tau:g}"

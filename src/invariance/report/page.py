@@ -30,12 +30,17 @@ from ..exceptions import FileError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_STYLE: Any = {"font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "invariance"}
+_STYLE: Any = {
+    "font.sans-serif": ["DejaVu Sans"],
+    "svg.fonttype": "none",
+    "svg.hashsalt": "invariance",
+}
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 class Cell(NamedTuple):
-    """text : what is read; key : the number that it is sorted by, if not the text; strong : whether it stands out"""
+    """text : what is read; key : the number that it is sorted by, if not the text; strong : whether
+    it stands out"""
 
     text: str
     key: float | None = None
@@ -43,7 +48,8 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """number : whether cells are numbers, on the right and sorted as such; hint : what they are, in a sentence"""
+    """number : whether cells are numbers, on the right and sorted as such; hint : what they are, in
+    a sentence"""
 
     title: str
     cells: tuple[Cell, ...]
@@ -53,16 +59,24 @@ class Column(NamedTuple):
 
 def texts(title: str, values: Iterable[object]) -> Column:
     """A column of words."""
-    return Column(printable(title), tuple(Cell(printable(str(value))) for value in values), number=False)
+    return Column(
+        printable(title), tuple(Cell(printable(str(value))) for value in values), number=False
+    )
 
 
 def numbers(
-    title: str, values: Iterable[float], written: Callable[[float], str] | None = None, hint: str = ""
+    title: str,
+    values: Iterable[float],
+    written: Callable[[float], str] | None = None,
+    hint: str = "",
 ) -> Column:
-    """A column of numbers as a function writes them, by default with four digits; "–" where one is not known."""
+    """A column of numbers as a function writes them, by default with four digits; "–" where one is
+    not known."""
     written = written or (lambda value: with_equal_decimals([value])[0])
     given = [float(value) for value in values]
-    cells = (Cell(written(value), value) if math.isfinite(value) else Cell(UNKNOWN) for value in given)
+    cells = (
+        Cell(written(value), value) if math.isfinite(value) else Cell(UNKNOWN) for value in given
+    )
     return Column(printable(title), tuple(cells), hint=hint)
 
 
@@ -71,7 +85,8 @@ def counts(title: str, values: Iterable[float]) -> Column:
 
 
 class Table(NamedTuple):
-    """The cells of the first column name the rows. caption: what it shows; more: what it leaves out, if anything."""
+    """The cells of the first column name the rows. caption: what it shows; more: what it leaves
+    out, if anything."""
 
     caption: str
     columns: Sequence[Column]
@@ -88,7 +103,8 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """svg, dark : in base64, for a light and a dark page; caption : also for those who cannot see it"""
+    """svg, dark : in base64, for a light and a dark page; caption : also for those who cannot see
+    it"""
 
     svg: str
     dark: str
@@ -128,14 +144,16 @@ def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture
     for number, clip in enumerate(dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', svg))):
         svg = svg.replace(clip, f"clip{number}")
     # Text without a colour of its own is black.
-    dark = _COLOUR.sub(lambda colour: _DARK.get(colour[0], colour[0]), svg).replace("<svg ", '<svg fill="#e7ebef" ', 1)
+    dark = _COLOUR.sub(lambda colour: _DARK.get(colour[0], colour[0]), svg).replace(
+        "<svg ", '<svg fill="#e7ebef" ', 1
+    )
     light, other = (b64encode(text.encode("utf-8")).decode("ascii") for text in (svg, dark))
     return Picture(light, other, caption)
 
 
 class Block(NamedTuple):
-    """A part of a section, whose pieces stand in this order; callout : tone ("good", "partly", "open" or "bad"), the
-    same in words, and paragraphs; code : (label, lines)"""
+    """A part of a section, whose pieces stand in this order; callout : tone ("good", "partly",
+    "open" or "bad"), the same in words, and paragraphs; code : (label, lines)"""
 
     title: str = ""
     callout: tuple[str, str, Sequence[str]] | None = None
@@ -147,19 +165,26 @@ class Block(NamedTuple):
     code: Sequence[tuple[str, str]] = ()
 
 
-def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block], bool]], path: Path) -> Path:
-    """Write the page in one step; the same contents give the same text. sections : (anchor, title, blocks, folded),
-    those that are folded last"""
+def write_page(
+    title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block], bool]], path: Path
+) -> Path:
+    """Write the page in one step; the same contents give the same text. sections : (anchor, title,
+    blocks, folded), those that are folded last"""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader, tight = PackageLoader(__package__ or "", ""), {"trim_blocks": True, "lstrip_blocks": True}
+    loader = PackageLoader(__package__ or "", "")
+    tight = {"trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **tight)
-    write_text(path, environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections))
+    write_text(
+        path,
+        environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections),
+    )
     return path
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a page; raises where it cannot be written, or nothing is there to write it with."""
+    """The path of a page; raises where it cannot be written, or nothing is there to write it
+    with."""
     if find_spec("jinja2") is None:
         raise FileError("a report needs jinja2: pip install 'invariant-prediction[report]'.")
     file = Path(path).expanduser()

@@ -1,4 +1,5 @@
-"""Simulated multi-environment data whose invariant features are known: the paper's synthetic studies."""
+"""Simulated multi-environment data whose invariant features are known: the paper's synthetic
+studies."""
 
 from .presets import P10, CoefficientBound, SimulationParameters, example_2, flat, p10, random_model
 from .structural import StructuralModel

@@ -1,4 +1,5 @@
-"""Random structural models as in the paper's synthetic studies: every number of its supplement is a named parameter."""
+"""Random structural models as in the paper's synthetic studies: every number of its supplement is a
+named parameter."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class CoefficientBound:
-    """A bound on re-drawn coefficients that follows the environment's m_e: factor · (m_e + offset) ** power."""
+    """A bound on re-drawn coefficients that follows the environment's m_e: factor · (m_e + offset)
+    ** power."""
 
     offset: float
     factor: float = 1.0
@@ -28,20 +30,26 @@ class CoefficientBound:
 
 @dataclass(frozen=True)
 class SimulationParameters:
-    """The numbers behind `random_model`. A range (low, high) is drawn from uniformly; low = high fixes the value.
+    """The numbers behind `random_model`. A range (low, high) is drawn from uniformly; low = high
+    fixes the value.
 
     true_features : p*, the fewest and the most features before the outcome
-    p_active : values from which p_act is drawn, the probability that a coefficient of a feature is not 0
+    p_active : values from which p_act is drawn, the probability that a coefficient of a feature is
+        not 0
     coefficients : range of absolute coefficients in the first environment
     noise : σ_min and σ_max; σ² is drawn from [σ_min², σ_max²] for every column
 
     In each environment after the first:
-    strength : fraction ρ_e of features that are intervened on; ρ_e p is rounded to the nearest count, halves up
-    intercept_mean : m_e; the intercept of an intervened feature is Normal(m_e, 1) with a random sign
+    strength : fraction ρ_e of features that are intervened on; ρ_e p is rounded to the nearest
+        count, halves up
+    intercept_mean : m_e; the intercept of an intervened feature is Normal(m_e, 1) with a random
+        sign
     new_lower, new_upper : from m_e, the range of absolute coefficients that are drawn anew
-    factor_min, factor_extra : λ_min and λ_diff; σ² is multiplied by λ², λ from [λ_min, λ_min + λ_diff]
-    p_change : probability that a coefficient of an intervened feature is drawn anew (0 with probability 1 − p_act),
-        and not that of the first environment; the supplement's prose has it the other way round
+    factor_min, factor_extra : λ_min and λ_diff; σ² is multiplied by λ², λ from [λ_min, λ_min +
+        λ_diff]
+    p_change : probability that a coefficient of an intervened feature is drawn anew (0 with
+        probability 1 − p_act), and not that of the first environment; the supplement's prose has it
+        the other way round
     """
 
     true_features: tuple[int, int]
@@ -61,13 +69,22 @@ class SimulationParameters:
         for name in ("true_features", "coefficients", "noise", "factor_min", "factor_extra", *most):
             low, high = getattr(self, name)
             if not 0 <= low <= high <= most.get(name, np.finfo(float).max):
-                raise SettingError(f"{name}={(low, high)!r} is not a range: 0 ≤ low ≤ high, finite, shares up to 1.")
+                raise SettingError(
+                    f"{name}={(low, high)!r} is not a range: 0 ≤ low ≤ high, finite, shares up to "
+                    "1."
+                )
         if not self.p_active or not 0 <= min(self.p_active) <= max(self.p_active) <= 1:
             raise SettingError(f"p_active={self.p_active!r} must hold numbers from 0 to 1.")
         if self.noise[0] == 0 or self.factor_min[0] == 0:
-            raise SettingError("noise and factor_min must be positive: a column without noise has no density.")
-        if any(not 0 <= self.new_lower(m) <= self.new_upper(m) < np.inf for m in self.intercept_mean):
-            raise SettingError(f"new_lower and new_upper are no range for intercept_mean={self.intercept_mean!r}.")
+            raise SettingError(
+                "noise and factor_min must be positive: a column without noise has no density."
+            )
+        if any(
+            not 0 <= self.new_lower(m) <= self.new_upper(m) < np.inf for m in self.intercept_mean
+        ):
+            raise SettingError(
+                f"new_lower and new_upper are no range for intercept_mean={self.intercept_mean!r}."
+            )
 
 
 P10 = SimulationParameters(
@@ -86,11 +103,17 @@ P10 = SimulationParameters(
 
 
 def p10(
-    n_environments: int, rng: np.random.Generator, strength: float | Range | None = None, p: int = 10, **changes: Any
+    n_environments: int,
+    rng: np.random.Generator,
+    strength: float | Range | None = None,
+    p: int = 10,
+    **changes: Any,
 ) -> StructuralModel:
-    """The model of the low-dimensional comparison. A number as strength fixes the fraction in all environments.
+    """The model of the low-dimensional comparison. A number as strength fixes the fraction in all
+    environments.
 
-    The truth need not be the only invariant subset: 0.6 of the models have another at E=2, 0.03 at E=20.
+    The truth need not be the only invariant subset: 0.6 of the models have another at E=2, 0.03 at
+    E=20.
     changes : fields of `SimulationParameters` that differ from `P10`
     """
     return random_model(p, n_environments, rng, changed(P10, strength, changes))
@@ -99,9 +122,11 @@ def p10(
 def random_model(
     p: int, n_environments: int, rng: np.random.Generator, parameters: SimulationParameters
 ) -> StructuralModel:
-    """Draw an ordering, with the outcome's place uniform among those that `true_features` allows, and its conditionals.
+    """Draw an ordering, with the outcome's place uniform among those that `true_features` allows,
+    and its conditionals.
 
-    Environments are drawn one after the other: with the same seed, fewer of them are the first ones of more.
+    Environments are drawn one after the other: with the same seed, fewer of them are the first ones
+    of more.
     """
     fewest, most = parameters.true_features
     if p < max(fewest, 1) or n_environments < 1:
@@ -115,7 +140,9 @@ def random_model(
 
     active = rng.random((p + 1, p + 1)) < p_active
     active[p] = True
-    base = np.where(earlier & active, signed(rng, rng.uniform(*parameters.coefficients, (p + 1, p + 1))), 0.0)
+    base = np.where(
+        earlier & active, signed(rng, rng.uniform(*parameters.coefficients, (p + 1, p + 1))), 0.0
+    )
     coefficients = np.repeat(base[None], n_environments, axis=0)
     intercepts = np.repeat(rng.standard_normal((1, p + 1)), n_environments, axis=0)
     low, high = parameters.noise
@@ -128,11 +155,14 @@ def random_model(
         intervened[e, chosen] = True
         m = rng.uniform(*parameters.intercept_mean)
         intercepts[e, chosen] = signed(rng, rng.normal(m, 1.0, count))
-        factor_min, factor_extra = rng.uniform(*parameters.factor_min), rng.uniform(*parameters.factor_extra)
+        factor_min = rng.uniform(*parameters.factor_min)
+        factor_extra = rng.uniform(*parameters.factor_extra)
         variances[e, chosen] *= rng.uniform(factor_min, factor_min + factor_extra, count) ** 2
         redrawn = earlier[chosen] & (rng.random((count, p + 1)) < rng.uniform(*parameters.p_change))
         bounds = parameters.new_lower(m), parameters.new_upper(m)
-        new = signed(rng, rng.uniform(*bounds, (count, p + 1))) * (rng.random((count, p + 1)) < p_active)
+        new = signed(rng, rng.uniform(*bounds, (count, p + 1))) * (
+            rng.random((count, p + 1)) < p_active
+        )
         coefficients[e, chosen] = np.where(redrawn, new, coefficients[e, chosen])
     return StructuralModel(ordering, coefficients, intercepts, variances, intervened)
 
@@ -141,7 +171,9 @@ def changed(
     parameters: SimulationParameters, strength: float | Range | None, changes: dict[str, Any]
 ) -> SimulationParameters:
     if strength is not None:
-        changes = changes | {"strength": strength if isinstance(strength, tuple) else (strength, strength)}
+        changes = changes | {
+            "strength": strength if isinstance(strength, tuple) else (strength, strength)
+        }
     return replace(parameters, **changes)
 
 
@@ -150,25 +182,32 @@ def signed(rng: np.random.Generator, magnitudes: Floats) -> Floats:
 
 
 def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> StructuralModel:
-    """2 to 4 causes, 2 or 3 descendants of the outcome, 2 siblings; the other features are irrelevant.
+    """2 to 4 causes, 2 or 3 descendants of the outcome, 2 siblings; the other features are
+    irrelevant.
 
     causes : linear Gaussian among themselves, coefficients ±U[0.25, 0.75], noise of variance 1
     outcome : coefficients ±U[0.5, 1.5] on the causes, noise of deviation U[0.5, 1.2]
-    descendants : ±U[0.5, 1.5] times the outcome, half of them plus 0.5 times a cause, noise of deviation U[0.5, 1.2]
+    descendants : ±U[0.5, 1.5] times the outcome, half of them plus 0.5 times a cause, noise of
+        deviation U[0.5, 1.2]
     siblings : ±U[0.5, 1.5] times every cause, noise of deviation U[0.3, 0.8]
     irrelevant : Normal(m, 1) with an m ~ Normal(0, 1) of its own in each environment
 
-    Later environments hit each descendant and sibling with probability 0.6: its mean moves by Normal(0, 4²), its
-    coefficients are multiplied by one U[−1, 1.5] and its noise's deviation by U[0.5, 2]. Causes and outcome are never
-    touched: the truth is the best predictor among the invariant subsets once each descendant has been hit.
+    Later environments hit each descendant and sibling with probability 0.6: its mean moves by
+    Normal(0, 4²), its coefficients are multiplied by one U[−1, 1.5] and its noise's deviation by
+    U[0.5, 2]. Causes and outcome are never touched: the truth is the best predictor among the
+    invariant subsets once each descendant has been hit.
     """
     if p < 9 or n_environments < 1:  # 4 causes, 3 descendants and 2 siblings
-        raise SettingError(f"p={p} must be at least 9 and n_environments={n_environments} at least 1.")
-    n_causes, n_descendants = int(rng.integers(2, 5)), int(rng.integers(2, 4))
+        raise SettingError(
+            f"p={p} must be at least 9 and n_environments={n_environments} at least 1."
+        )
+    n_causes = int(rng.integers(2, 5))
+    n_descendants = int(rng.integers(2, 4))
     shuffled = rng.permutation(p)
     causes, followers, irrelevant = np.split(shuffled, [n_causes, n_causes + n_descendants + 2])
     descendants, siblings = np.split(followers, [n_descendants])
-    coefficients, deviations = np.zeros((p + 1, p + 1)), np.ones(p + 1)
+    coefficients = np.zeros((p + 1, p + 1))
+    deviations = np.ones(p + 1)
 
     for k, cause in enumerate(causes):
         coefficients[cause, causes[:k]] = signed(rng, rng.uniform(0.25, 0.75, k))
@@ -198,15 +237,22 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
 
 
 def example_2(n_environments: int = 3) -> StructuralModel:
-    """x1 → y ← x2, and x2 shifts in the third environment. The truth is {x1, x2}; with two also {x1} is invariant.
+    """x1 → y ← x2, and x2 shifts in the third environment. The truth is {x1, x2}; with two also
+    {x1} is invariant.
 
-    x1 ~ N(0, 2 or 5; 0.1²), x2 ~ N(0.5, 0.1²), in the third N(−0.5, 0.1²), y ~ N(x1 + x2 + 0.1, 0.1²).
+    x1 ~ N(0, 2 or 5; 0.1²), x2 ~ N(0.5, 0.1²), in the third N(−0.5, 0.1²), y ~ N(x1 + x2 + 0.1,
+    0.1²).
     """
     if n_environments not in (2, 3):
-        raise SettingError(f"n_environments={n_environments!r}: the example has 2 or 3 environments.")
+        raise SettingError(
+            f"n_environments={n_environments!r}: the example has 2 or 3 environments."
+        )
     kept = slice(n_environments)
-    coefficients, variances = np.zeros((3, 3, 3)), np.full((3, 3), 0.1**2)
+    coefficients = np.zeros((3, 3, 3))
+    variances = np.full((3, 3), 0.1**2)
     coefficients[:, 2, :2] = 1.0
     intercepts = np.array([[0.0, 0.5, 0.1], [2.0, 0.5, 0.1], [5.0, -0.5, 0.1]])
     intervened = intercepts[:, :2] != intercepts[0, :2]
-    return StructuralModel(np.arange(3), coefficients[kept], intercepts[kept], variances[kept], intervened[kept])
+    return StructuralModel(
+        np.arange(3), coefficients[kept], intercepts[kept], variances[kept], intervened[kept]
+    )

@@ -13,9 +13,9 @@ from ..exceptions import SettingError
 
 
 def propagate(coefficients: Floats, ordering: Integers, values: Floats) -> None:
-    """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j coefficients[i, j] values[j].
-    ordering (d,) visits a variable after those it depends on. One product after the other: the same on every
-    machine."""
+    """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j
+    coefficients[i, j] values[j]. ordering (d,) visits a variable after those it depends on. One
+    product after the other: the same on every machine."""
     for k, i in enumerate(ordering):
         for j in ordering[:k][coefficients[i, ordering[:k]] != 0.0]:
             values[i] += coefficients[i, j] * values[j]
@@ -23,17 +23,19 @@ def propagate(coefficients: Floats, ordering: Integers, values: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StructuralModel:
-    """p features and one outcome y, each a linear function of those before it in one ordering, plus Gaussian noise.
+    """p features and one outcome y, each a linear function of those before it in one ordering, plus
+    Gaussian noise.
 
     Columns 0..p-1 are the features and p is the outcome. In environment e column i is
 
         t_i = intercepts[e, i] + Σ_j coefficients[e, i, j] t_j + Normal(0, variances[e, i])
 
-    over the columns j before i in `ordering`. Another environment differs from the first only in the features that
-    `intervened` marks, and the outcome's row is the same in all.
+    over the columns j before i in `ordering`. Another environment differs from the first only in
+    the features that `intervened` marks, and the outcome's row is the same in all.
 
     ordering : (p+1,) permutation of the columns, first to last
-    coefficients : (E, p+1, p+1), rows and columns numbered as above (not by position in the ordering)
+    coefficients : (E, p+1, p+1), rows and columns numbered as above (not by position in the
+        ordering)
     intercepts, variances : (E, p+1)
     intervened : (E, p) bool, no feature in the first environment
     """
@@ -45,15 +47,30 @@ class StructuralModel:
     intervened: Mask
 
     def __post_init__(self) -> None:
-        d, n_environments, position = len(self.ordering), len(self.intercepts), np.argsort(self.ordering)
-        shapes = {"coefficients": (d, d), "intercepts": (d,), "variances": (d,), "intervened": (d - 1,)}
+        d = len(self.ordering)
+        n_environments = len(self.intercepts)
+        position = np.argsort(self.ordering)
+        shapes = {
+            "coefficients": (d, d),
+            "intercepts": (d,),
+            "variances": (d,),
+            "intervened": (d - 1,),
+        }
         for name, shape in shapes.items():
             if np.shape(getattr(self, name)) != (n_environments, *shape):
                 raise SettingError(f"{name} must be of shape {(n_environments, *shape)}.")
-        if not np.array_equal(self.ordering[position], np.arange(d)) or not (self.variances > 0.0).all():
-            raise SettingError("ordering must hold every column 0..p once, and variances must be positive.")
+        if (
+            not np.array_equal(self.ordering[position], np.arange(d))
+            or not (self.variances > 0.0).all()
+        ):
+            raise SettingError(
+                "ordering must hold every column 0..p once, and variances must be positive."
+            )
         if self.coefficients[:, position[None, :] >= position[:, None]].any():
-            raise SettingError("coefficients point from a column to one that does not come after it in the ordering.")
+            raise SettingError(
+                "coefficients point from a column to one that does not come after it in the "
+                "ordering."
+            )
 
     @property
     def n_features(self) -> int:
@@ -79,14 +96,19 @@ class StructuralModel:
         position = np.argsort(self.ordering)
         return position[:-1] < position[-1]
 
-    def sample(self, n: int | ArrayLike, rng: np.random.Generator, jitter: float = 0.0) -> MultiEnvironmentData:
-        """Independent rows, n in every environment or n[e] in environment e, in the order of the environments.
+    def sample(
+        self, n: int | ArrayLike, rng: np.random.Generator, jitter: float = 0.0
+    ) -> MultiEnvironmentData:
+        """Independent rows, n in every environment or n[e] in environment e, in the order of the
+        environments.
 
-        jitter : every environment multiplies each coefficient of the outcome by its own Normal(1, jitter²)
+        jitter : every environment multiplies each coefficient of the outcome by its own Normal(1,
+            jitter²)
         """
         if not 0.0 <= jitter < np.inf:
             raise SettingError(f"jitter={jitter!r} must be a finite number of at least 0.")
-        counts, parts = self._counts(n), []
+        counts = self._counts(n)
+        parts = []
         for e, count in enumerate(counts.tolist()):
             columns = rng.standard_normal((self.n_features + 1, count))
             columns *= np.sqrt(self.variances[e])[:, None]
@@ -109,6 +131,12 @@ class StructuralModel:
 
     def _counts(self, n: int | ArrayLike) -> Integers:
         counts = np.asarray(n)
-        if counts.dtype.kind not in "iu" or counts.shape not in ((), (self.n_environments,)) or counts.min() < 1:
-            raise SettingError(f"n={n!r} is not a positive number of rows, or one for each environment.")
+        if (
+            counts.dtype.kind not in "iu"
+            or counts.shape not in ((), (self.n_environments,))
+            or counts.min() < 1
+        ):
+            raise SettingError(
+                f"n={n!r} is not a positive number of rows, or one for each environment."
+            )
         return np.broadcast_to(counts, self.n_environments).astype(np.int64)

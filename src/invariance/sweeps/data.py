@@ -1,4 +1,5 @@
-"""What all fits of a sweep share: second moments of all columns, and the rows that some outcomes must do without."""
+"""What all fits of a sweep share: second moments of all columns, and the rows that some outcomes
+must do without."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes, n_workers, one_thread
 from .._tools.progress import ProgressMode
-from ..data.checks import SMALLEST_ENVIRONMENT, check_lengths, largest_size, nearest, quoted, rows_text, warn
+from ..data.checks import (
+    SMALLEST_ENVIRONMENT,
+    check_lengths,
+    largest_size,
+    nearest,
+    quoted,
+    rows_text,
+    warn,
+)
 from ..data.columns import aligned, as_frame, free_name, label_list
 from ..data.labels import encode_labels, level_of
 from ..data.multi_environment import MultiEnvironmentData
@@ -29,8 +38,8 @@ from ..moments.moments import Moments, of_fewer_rows
 
 _COLUMNS_AT_ONCE = 64
 _EPSILON = float(np.finfo(float).eps)
-# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
-# smallest pivot that second moments may decide by.
+# What is left of a column's scatter when rows are removed must be known to this relative accuracy:
+# far better than the smallest pivot that second moments may decide by.
 _RESOLVED = 2e-11
 # Between columns that are perturbed together.
 _SEVERAL = re.compile(r"(\s*[;,|+&/]\s*)")
@@ -40,7 +49,8 @@ _SEVERAL = re.compile(r"(\s*[;,|+&/]\s*)")
 class SweepData:
     """moments : of all rows, whichever column is their outcome
     rows : the same rows with the same outcome; None where no row is ever left out
-    perturbing : {outcome: positions among `rows` of those that perturb it, in which it is not its own}
+    perturbing : {outcome: positions among `rows` of those that perturb it, in which it is not its
+        own}
     identity : what it was made from, in values that JSON can hold
     """
 
@@ -59,28 +69,41 @@ class SweepData:
         left = self.reduced(outcome)
         if left is not None:
             return left, self.left_out(outcome)
-        data, kept = self._rows, np.delete(np.arange(self._rows.n_rows), self.perturbing[outcome])
+        data = self._rows
+        kept = np.delete(np.arange(self._rows.n_rows), self.perturbing[outcome])
         index = data.environment_index[kept]
-        rows = replace(data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index)
+        rows = replace(
+            data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index
+        )
         remaining = Moments.from_data(rows).with_outcome(outcome)
         far = "Second moments come from the remaining rows: what was left out is far from them."
         return of_fewer_rows(remaining, ~remaining.varies[-1]), (*self.left_out(outcome), far)
 
     def reduced(self, outcome: str, scatter: bool = True) -> Moments | None:
-        """Return those of all rows, less those that perturb the outcome; None if that leaves too few digits.
+        """Return those of all rows, less those that perturb the outcome; None if that leaves too
+        few digits.
 
         scatter : False leaves it empty if the rows left out take no column with them
         """
-        whole, rows = self.moments, self.perturbing.get(outcome, ())
+        whole = self.moments
+        rows = self.perturbing.get(outcome, ())
         if outcome in whole.constants:
-            raise DataError(f"outcome {outcome!r} is constant: every row is {whole.constants[outcome]:g}.")
+            raise DataError(
+                f"outcome {outcome!r} is constant: every row is {whole.constants[outcome]:g}."
+            )
         turned = whole.with_outcome(outcome)
         if not rows:
             return turned if scatter else replace(turned, scatter=turned.scatter[:, :0, :0])
         counts = self._counts_without(rows)
-        small = [label for label, n in zip(whole.environments, counts, strict=True) if n < SMALLEST_ENVIRONMENT]
+        small = [
+            label
+            for label, n in zip(whole.environments, counts, strict=True)
+            if n < SMALLEST_ENVIRONMENT
+        ]
         if small:
-            fewer = f"fewer than {SMALLEST_ENVIRONMENT} rows are left of environment {quoted(small)}"
+            fewer = (
+                f"fewer than {SMALLEST_ENVIRONMENT} rows are left of environment {quoted(small)}"
+            )
             what = f"without {rows_text(len(rows))} that perturb {outcome!r}, {fewer}"
             raise DataError(f"{what}: leave that environment out or merge it with another.")
         vectors, centre, rest = self.removal(outcome)
@@ -91,10 +114,19 @@ class SweepData:
         rounding = _EPSILON * (np.sqrt(whole.group_counts[:, None]) + 8.0) * before
         if not (constant | (rounding <= _RESOLVED * left)).all():
             return None
-        centre[:-1], rest[:-1] = np.where(constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1]))
-        arrays: dict[str, Any] = {"centre": centre[:-1], "rest": rest[:-1], "minimum": minimum, "maximum": maximum}
+        centre[:-1], rest[:-1] = np.where(
+            constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1])
+        )
+        arrays: dict[str, Any] = {
+            "centre": centre[:-1],
+            "rest": rest[:-1],
+            "minimum": minimum,
+            "maximum": maximum,
+        }
         nothing = whole.scatter[:, :0, :0]
-        remaining = replace(turned, counts=counts, scatter=nothing, second=None, kind=None, **arrays)
+        remaining = replace(
+            turned, counts=counts, scatter=nothing, second=None, kind=None, **arrays
+        )
         became_constant = turned.varies[-1] & ~remaining.varies[-1]
         if not scatter and not became_constant.any() and not turned.features.grouped:
             return remaining
@@ -122,17 +154,28 @@ class SweepData:
         """The largest subsets that can be fitted to the rows which do not perturb the outcome."""
         turned = replace(self.moments, outcome=self.moments.columns.index(outcome))
         counts = self._counts_without(self.perturbing[outcome])
-        return largest_size(counts[counts > 0], turned.varying_widths[:-1][counts > 0]) if counts.any() else 0
+        return (
+            largest_size(counts[counts > 0], turned.varying_widths[:-1][counts > 0])
+            if counts.any()
+            else 0
+        )
 
     def left_out(self, outcome: str) -> tuple[str, ...]:
         """A sentence about the rows that perturb the outcome, if there are such."""
         rows = self.perturbing.get(outcome, ())
-        return (f"{rows_text(len(rows))} that perturb{'s' * (len(rows) == 1)} {outcome!r} left out.",) if rows else ()
+        return (
+            (f"{rows_text(len(rows))} that perturb{'s' * (len(rows) == 1)} {outcome!r} left out.",)
+            if rows
+            else ()
+        )
 
     def removal(self, outcome: str) -> tuple[Floats, Floats, Floats]:
-        """(R, E + 1, d) vectors whose products, summed, take the rows that perturb the outcome out of the scatter of
-        each environment and of the pool; the means centre + rest (E + 1, d) of the rows that are left"""
-        whole, counts, rows = self.moments, self.moments.group_counts.copy(), self.perturbing.get(outcome, ())
+        """(R, E + 1, d) vectors whose products, summed, take the rows that perturb the outcome out
+        of the scatter of each environment and of the pool; the means centre + rest (E + 1, d) of
+        the rows that are left"""
+        whole = self.moments
+        counts = self.moments.group_counts.copy()
+        rows = self.perturbing.get(outcome, ())
         centre = np.vstack([whole.centre, whole.centre[0]])
         rest = np.vstack([whole.rest, whole.rest[0] - whole.gaps[0]])
         vectors = np.zeros((len(rows), *centre.shape))
@@ -147,7 +190,9 @@ class SweepData:
 
     def _ranges_without(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
         """(E, d) lowest and highest values of the rows that are left"""
-        data, minimum, maximum = self._rows, self.moments.minimum.copy(), self.moments.maximum.copy()
+        data = self._rows
+        minimum = self.moments.minimum.copy()
+        maximum = self.moments.maximum.copy()
         gone = np.column_stack([data.X[list(rows)], data.y[list(rows)]])
         for e in np.unique(data.environment_index[list(rows)]):
             kept = np.setdiff1d(data.rows(e), rows)
@@ -159,7 +204,9 @@ class SweepData:
     def _counts_without(self, rows: Sequence[int]) -> Integers:
         """(E,) rows that are left of each environment"""
         data = self._rows
-        return data.counts - np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)
+        return data.counts - np.bincount(
+            data.environment_index[list(rows)], minlength=data.n_environments
+        )
 
     @property
     def _rows(self) -> MultiEnvironmentData:
@@ -168,8 +215,10 @@ class SweepData:
 
 
 def _less_products(scatter: Floats, vectors: Floats, constant: Mask) -> Floats:
-    """scatter (G, d, d) without products of the vectors (R, G, d), and without columns that are constant (G, d)"""
-    left, right = np.empty_like(scatter), np.moveaxis(vectors, 1, 0)
+    """scatter (G, d, d) without products of the vectors (R, G, d), and without columns that are
+    constant (G, d)"""
+    left = np.empty_like(scatter)
+    right = np.moveaxis(vectors, 1, 0)
     for start in range(0, scatter.shape[1], _COLUMNS_AT_ONCE):
         own = slice(start, start + _COLUMNS_AT_ONCE)
         np.subtract(scatter[:, own], right[:, :, own].swapaxes(1, 2) @ right, out=left[:, own])
@@ -186,8 +235,9 @@ def check_memory(what: str, needed: float, *remedies: Remedy) -> None:
 
 
 def check_processes(data: SweepData, processes: int, frees_baselines: bool = False) -> None:
-    """Raise if so many processes cannot have what they share, and what each takes for an outcome that does without
-    rows, besides the moments that are there already. frees_baselines : takes second moments within environments, too"""
+    """Raise if so many processes cannot have what they share, and what each takes for an outcome
+    that does without rows, besides the moments that are there already. frees_baselines : takes
+    second moments within environments, too"""
     scatter = data.moments.scatter.nbytes * (2 if frees_baselines else 1)
     shared = scatter + (0 if data.rows is None else data.rows.X.nbytes)
     needed = shared * (processes > 1) + scatter * processes * bool(data.perturbing)
@@ -209,13 +259,24 @@ def read_sweep_data(
     given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
     if isinstance(table, Moments):
         _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
-        numbers = table.counts, table.centre, table.rest, table.minimum, table.maximum, table.scatter
+        numbers = (
+            table.counts,
+            table.centre,
+            table.rest,
+            table.minimum,
+            table.maximum,
+            table.scatter,
+        )
         return SweepData(table, identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
         _refuse("these data are read already", **given)
         for role in table.outcome_columns:
-            raise SettingError(f"{role}= needs the rows, and a sweep keeps second moments only: fit that one alone.")
-        data, whom = table, _entries(perturbed, table.n_rows)
+            raise SettingError(
+                f"{role}= needs the rows, and a sweep keeps second moments only: fit that one "
+                "alone."
+            )
+        data = table
+        whom = _entries(perturbed, table.n_rows)
     else:
         how: dict[str, Any] = {"select": select, "missing": missing or "error"}
         data, whom = _rows_of(table, labels, perturbed, columns or Columns(), how)
@@ -226,25 +287,39 @@ def read_sweep_data(
         moments = Moments.from_data(data)
     perturbing = {} if whom is None else _perturbing(whom, moments.columns, allow_unmeasured)
     arrays = data.X, data.y, data.environment_index.astype(np.int64)
-    return SweepData(moments, data if perturbing else None, perturbing, _identity(moments, arrays, perturbing))
+    return SweepData(
+        moments, data if perturbing else None, perturbing, _identity(moments, arrays, perturbing)
+    )
 
 
 def _rows_of(
     table: Any, labels: Any, perturbed: Any, columns: Columns, how: Mapping[str, Any]
 ) -> tuple[MultiEnvironmentData, list[str | None] | None]:
-    """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
+    """The rows, whose outcome is any column, and the column that each of them perturbs, where that
+    is said."""
     if labels is None:
-        raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
+        raise SettingError(
+            "a sweep needs environments: labels, or the name of their column",
+            use(environments="site"),
+        )
     labels, perturbed = aligned(table, environments=labels, perturbed=perturbed)
     is_file = isinstance(table, str | os.PathLike)
     table = TableFile.of(table) if is_file else as_frame(table)
     names = column_names(table) if is_file else list(table.columns)
-    named = {role: name for role, name in (("environment", labels), ("perturbed", perturbed)) if isinstance(name, str)}
+    named = {
+        role: name
+        for role, name in (("environment", labels), ("perturbed", perturbed))
+        if isinstance(name, str)
+    }
     for role, name in named.items():
         if name not in names:
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
     if is_file:
-        texts = () if isinstance(columns.categorical, str) else [name for name in columns.categorical if name in names]
+        texts = (
+            ()
+            if isinstance(columns.categorical, str)
+            else [name for name in columns.categorical if name in names]
+        )
         texts = [*texts, *([perturbed] if "perturbed" in named else [])]
         table = as_frame(read_columns(table, names, labels=named.get("environment"), as_text=texts))
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
@@ -255,12 +330,16 @@ def _rows_of(
     if "environment" not in named:
         added[environment] = label_list(labels)
         check_lengths({"the table": len(table), "environments": len(added[environment])})
-    frame = table.with_columns(nw.new_series(name, added[name], backend=table.implementation) for name in added)
+    frame = table.with_columns(
+        nw.new_series(name, added[name], backend=table.implementation) for name in added
+    )
     if "perturbed" in named and perturbed != environment:
         # Gone rather than excluded: what is excluded is repeated in advice on other columns.
         frame = frame.drop(perturbed)
         columns = replace(columns, exclude=[name for name in columns.exclude if name != perturbed])
-    data = MultiEnvironmentData.from_table(frame.to_native(), number, environment, columns=columns, **how)
+    data = MultiEnvironmentData.from_table(
+        frame.to_native(), number, environment, columns=columns, **how
+    )
     kept = data.y.astype(np.intp)
     return _with_a_column_as_outcome(data), None if whom is None else [whom[row] for row in kept]
 
@@ -279,7 +358,9 @@ def _perturbing(
     whom: Sequence[str | None], columns: Sequence[str], allow_unmeasured: bool
 ) -> dict[str, tuple[int, ...]]:
     """{column: rows that perturb it, alone or with others}"""
-    known, rows, unknown = set(columns), dict[str, list[int]](), dict[str, list[int]]()
+    known = set(columns)
+    rows = dict[str, list[int]]()
+    unknown = dict[str, list[int]]()
     for row, entry in enumerate(whom):
         for name in dict.fromkeys(_names_in(entry or "", known)):
             (rows if name in known else unknown).setdefault(name, []).append(row)
@@ -287,14 +368,19 @@ def _perturbing(
     if not unknown:
         return perturbing
     n_rows = len({row for found in unknown.values() for row in found})
-    what = f"perturbed names no column by {quoted(unknown, 4)} (names: {len(unknown):,}, in {rows_text(n_rows)})"
+    what = (
+        f"perturbed names no column by {quoted(unknown, 4)} (names: {len(unknown):,}, in "
+        f"{rows_text(n_rows)})"
+    )
     if not rows:
         raise DataError(f"{what}, and no column at all; {nearest(next(iter(unknown)), columns)}")
     folded = {name.casefold(): name for name in columns}
     alike = [folded[name.casefold()] for name in unknown if name.casefold() in folded]
     guess = f"; did you mean {quoted(alike, 4)}?" if alike else ""
     if not allow_unmeasured:
-        raise DataError(f"{what}{guess}", use(" to use these rows for every outcome", allow_unmeasured=True))
+        raise DataError(
+            f"{what}{guess}", use(" to use these rows for every outcome", allow_unmeasured=True)
+        )
     if alike:
         warn(f"{what}, which are used for every outcome{guess}")
     return perturbing
@@ -314,13 +400,18 @@ def _names_in(entry: str, known: Collection[str]) -> Iterator[str]:
 
 def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentData:
     """With the last column that is a feature on its own in the place of the outcome."""
-    features, encoding = data.features, data.encoding
+    features = data.features
+    encoding = data.encoding
     grouped = {column for members in features.groups.values() for column in members}
     name = next((column for column in reversed(features.columns) if column not in grouped), None)
     if name is None:
-        raise DataError(f"no column can be the outcome: {quoted(features.names)} are levels, splines or groups.")
+        raise DataError(
+            f"no column can be the outcome: {quoted(features.names)} are levels, splines or groups."
+        )
     if len(features.names) < 2:
-        raise DataError(f"{name!r} is the only column: a sweep needs another one to predict it from.")
+        raise DataError(
+            f"{name!r} is the only column: a sweep needs another one to predict it from."
+        )
     if encoding is not None:
         columns = tuple(column for column in encoding.columns if column != name)
         members = tuple(member for member in encoding.members if member[0] != name)
@@ -336,9 +427,20 @@ def _refuse(why: str, **given: Any) -> None:
             raise SettingError(f"{name}= is for a table, and {why}. Leave {name}= out.")
 
 
-def _identity(moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    labels = moments.columns, sorted(moments.groups.items()), moments.environments, sorted(moments.constants.items())
-    sizes = {"rows": moments.n_rows, "columns": len(moments.columns), "environments": [*map(str, moments.environments)]}
+def _identity(
+    moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]
+) -> dict[str, Any]:
+    labels = (
+        moments.columns,
+        sorted(moments.groups.items()),
+        moments.environments,
+        sorted(moments.constants.items()),
+    )
+    sizes = {
+        "rows": moments.n_rows,
+        "columns": len(moments.columns),
+        "environments": [*map(str, moments.environments)],
+    }
     perturbed = _digest(sorted(perturbing.items())) if perturbing else None
     return sizes | {"data": _digest(*labels, *arrays), "perturbed": perturbed}
 
@@ -346,7 +448,9 @@ def _identity(moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, 
 def _digest(*parts: Any) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else repr(part).encode())
+        digest.update(
+            np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else repr(part).encode()
+        )
     return digest.hexdigest()[:32]
 
 
@@ -359,15 +463,20 @@ def moments_of_columns(
     n_jobs: int | None,
     progress: ProgressMode,
 ) -> Moments:
-    """Of all columns of rows that are read in pieces. A column that varies in every environment is the outcome."""
+    """Of all columns of rows that are read in pieces. A column that varies in every environment is
+    the outcome."""
     kinds = {column.name: kind_of(column.type) for column in source.schema}
-    named = settings.features or [name for name in kinds if name not in (environment, settings.weights)]
+    named = settings.features or [
+        name for name in kinds if name not in (environment, settings.weights)
+    ]
     numbers = [name for name in named if kinds.get(name) in ("numbers", "true and false")]
     plain = [name for name in numbers if name not in (*settings.exclude, *settings.categorical)]
     if not plain:
         raise DataError(f"no column can be the outcome: {quoted(named)} are no numbers.")
     features = replace(settings, features=[name for name in named if name != plain[-1]])
-    wanted = Wanted(plain[-1], environment, features, choice, missing).among(source.schema.names, source.name)
+    wanted = Wanted(plain[-1], environment, features, choice, missing).among(
+        source.schema.names, source.name
+    )
     rows = of_source(source, wanted, n_workers(n_jobs), progress)
     moments = wanted.screened(rows).moments(partial=True)
     possible = [name for name in plain if name in moments.possible_outcomes]

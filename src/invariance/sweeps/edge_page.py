@@ -33,8 +33,9 @@ class EdgePage(Rendered):
     ----------
     name : the column
     fdr : the rate at which `edges` was asked
-    table : outcome, feature, inclusion, p_edge, selected, edge (whether `edges` lists the pair), and what was passed as
-        checks; first the pairs with the column as the outcome, by inclusion, then those with it as a feature, by p_edge
+    table : outcome, feature, inclusion, p_edge, selected, edge (whether `edges` lists the pair),
+        and what was passed as checks; first the pairs with the column as the outcome, by inclusion,
+        then those with it as a feature, by p_edge
     """
 
     name: str
@@ -43,20 +44,37 @@ class EdgePage(Rendered):
 
     @property
     def sections(self) -> Iterator[Section]:
-        for other, heading in (("feature", "Features of"), ("outcome", "Outcomes with the feature")):
+        for other, heading in (
+            ("feature", "Features of"),
+            ("outcome", "Outcomes with the feature"),
+        ):
             rows = self._pairs(other)
             shown = rows[:MAX_SHOWN]
             if len(shown):
-                columns = ["inclusion", "p_edge", "edge", *(name for name in self._checks if rows[name].notna().any())]
+                columns = [
+                    "inclusion",
+                    "p_edge",
+                    "edge",
+                    *(name for name in self._checks if rows[name].notna().any()),
+                ]
                 labels = name_labels(shown[other].tolist(), _NAME_WIDTH)
                 shown = shown.assign(inclusion=shown["inclusion"].map("{:.3f}".format))
-                cells = [[_cell(value) for value in row] for row in shown[columns].itertuples(index=False)]
-                table = ((other, *columns), *((label, *row) for label, row in zip(labels, cells, strict=True)))
+                cells = [
+                    [_cell(value) for value in row]
+                    for row in shown[columns].itertuples(index=False)
+                ]
+                table = (
+                    (other, *columns),
+                    *((label, *row) for label, row in zip(labels, cells, strict=True)),
+                )
                 more = (f"… {len(rows) - len(shown):,} more",) if len(rows) > len(shown) else ()
                 n_edges = int(rows["edge"].sum())
                 counted = f"{heading} {self.name}: {len(rows):,} pairs, {n_edges:,} of them edges"
                 yield Section(counted, table=tuple(map(tuple, table)), notes=more)
-        control = f"Edges are those of the whole sweep with at most {100.0 * self.fdr:g}% of outcomes wrong, if"
+        control = (
+            f"Edges are those of the whole sweep with at most {100.0 * self.fdr:g}% of "
+            "outcomes wrong, if"
+        )
         yield Section("What is controlled", (control,), notes=CONDITIONS)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -64,7 +82,9 @@ class EdgePage(Rendered):
         ax = axes_for(ax, self._plot_size)
         rows = self._drawn
         pairs = zip(rows["feature"], rows["outcome"], strict=True)
-        names = name_labels([f"{feature} → {outcome}" for feature, outcome in pairs], 2 * _NAME_WIDTH)
+        names = name_labels(
+            [f"{feature} → {outcome}" for feature, outcome in pairs], 2 * _NAME_WIDTH
+        )
         places = list(range(len(rows)))
         colors = [CHOSEN if edge else PLAIN for edge in rows["edge"]]
         ax.barh(places, rows["inclusion"], height=0.6, color=colors, zorder=2)
@@ -78,7 +98,11 @@ class EdgePage(Rendered):
         beside.tick_params(length=0)
         beside.spines[:].set_visible(False)
         plain_ticks(ax)
-        title(ax, f"Pairs with {self.name} (orange: edges, at most {100.0 * self.fdr:g}% of outcomes wrong)")
+        title(
+            ax,
+            f"Pairs with {self.name} (orange: edges, at most {100.0 * self.fdr:g}% of outcomes "
+            "wrong)",
+        )
         return ax
 
     def save_plot(self, path: str | Path) -> Path:
@@ -106,7 +130,9 @@ class EdgePage(Rendered):
         texts = []
         for row in rows.to_dict("records"):
             parts = [("p", row["p_edge"]), *((name, row[name]) for name in self._checks)]
-            texts.append("; ".join(f"{name}: {_cell(value)}" for name, value in parts if not pd.isna(value)))
+            texts.append(
+                "; ".join(f"{name}: {_cell(value)}" for name, value in parts if not pd.isna(value))
+            )
         return texts
 
 
@@ -118,8 +144,11 @@ def _cell(value: Any) -> str:
     return "" if pd.isna(value) else str(value)
 
 
-def edges_of(sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFrame | None = None) -> EdgePage:
-    """Show the features of one column and the outcomes that it is a feature of, beside verdicts from elsewhere.
+def edges_of(
+    sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFrame | None = None
+) -> EdgePage:
+    """Show the features of one column and the outcomes that it is a feature of, beside verdicts
+    from elsewhere.
 
     Parameters
     ----------
@@ -130,7 +159,8 @@ def edges_of(sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFr
     fdr : float, default=0.1
         As in `edges`, which decides over all outcomes of the sweep which pairs are edges.
     checks : DataFrame, optional
-        Columns outcome and feature, each pair once, and any others: what held-out data or other laboratories say.
+        Columns outcome and feature, each pair once, and any others: what held-out data or other
+        laboratories say.
 
     Returns
     -------
@@ -143,7 +173,8 @@ def edges_of(sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFr
     >>> from invariance import edges_of, sweep
     >>> from invariance.datasets import make_example
     >>> found = sweep(make_example(), outcomes=["blood_pressure"])
-    >>> trial = pd.DataFrame({"outcome": ["blood_pressure"], "feature": ["salt"], "trial": ["no effect"]})
+    >>> pair = {"outcome": ["blood_pressure"], "feature": ["salt"]}
+    >>> trial = pd.DataFrame(pair).assign(trial="no effect")
     >>> page = edges_of(found, "blood_pressure", checks=trial)
     >>> page.table.loc[page.table.edge, "feature"].sort_values().tolist()
     ['age', 'exercise', 'smoking']
@@ -169,7 +200,9 @@ def edges_of(sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFr
 def _checked(checks: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return verdicts that can be joined to the pairs, each pair once."""
     if not isinstance(checks, pd.DataFrame) or not {*PAIR} <= {*checks.columns}:
-        raise DataError("checks need the columns 'outcome' and 'feature', and one for each verdict.")
+        raise DataError(
+            "checks need the columns 'outcome' and 'feature', and one for each verdict."
+        )
     taken = [column for column in checks if column in table and column not in PAIR]
     if taken:
         raise DataError(f"checks have columns of the sweep's own: {quoted(taken)}. Rename them.")
@@ -177,7 +210,8 @@ def _checked(checks: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     if len(twice):
         outcome, feature = twice[PAIR].iloc[0]
         raise DataError(
-            f"checks have {len(twice):,} pairs twice, first {feature!r} → {outcome!r}: keep one row a pair."
+            f"checks have {len(twice):,} pairs twice, first {feature!r} → {outcome!r}: keep one "
+            "row a pair."
         )
     return checks
 

@@ -18,26 +18,35 @@ from ..models.invariance_test import EACH
 
 # Features of which all subsets are tested for `p_edge`, the leading ones.
 MOST_TESTED = 12
-_MOST_SHOWN, _NAME_WIDTH = 20, 26
+_MOST_SHOWN = 20
+_NAME_WIDTH = 26
 CONDITIONS = (
     "- outcomes are linear in their direct causes, with Gaussian noise, alike in all environments;",
-    f"- these are measured and, of more than {MOST_TESTED} features, among the {MOST_TESTED} of largest inclusion;",
+    f"- these are measured and, of more than {MOST_TESTED} features, among the {MOST_TESTED} of "
+    "largest inclusion;",
     "- nothing acts on an outcome itself, but in rows that are named as perturbed.",
     "Inclusion alone controls nothing: it is a share among compatible subsets.",
 )
 
 
 def edge_p_values(decision: Decision) -> Floats:
-    """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset without the
-    feature, among those of the MOST_TESTED leading features; NaN where no such subset is compatible with invariance.
-    At the level of the paper's posterior: which lower level is tried next depends on these p-values."""
-    findings, p = decision.findings, decision.findings.target.n_features
-    prior, tolerance = findings.target.prior, findings.tolerance
+    """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset
+    without the feature, among those of the MOST_TESTED leading features; NaN where no such subset
+    is compatible with invariance. At the level of the paper's posterior: which lower level is tried
+    next depends on these p-values."""
+    findings = decision.findings
+    p = decision.findings.target.n_features
+    prior = findings.target.prior
+    tolerance = findings.tolerance
     order = np.lexsort((-findings.posterior.inclusion, -decision.posterior.inclusion))
     leading = order[~prior.forced_out[order]][:MOST_TESTED]
     draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
     draws = draws[draws.sum(axis=1) <= prior.max_size]
-    model = findings.target.model if findings.posterior.judge is None else findings.posterior.judge.model
+    model = (
+        findings.target.model
+        if findings.posterior.judge is None
+        else findings.posterior.judge.model
+    )
     joint = model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
     # The smaller of a p-value and of 1/EACH times another is below α in at most (1 + EACH) α.
     p_values = np.minimum((1.0 + EACH) * joint, 1.0)
@@ -49,19 +58,22 @@ def edge_p_values(decision: Decision) -> Floats:
 
 
 def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
-    """Features that are in every invariant subset of an outcome, at a level that controls false discoveries.
+    """Features that are in every invariant subset of an outcome, at a level that controls false
+    discoveries.
 
     sweep : as `invariance.sweep` and `read_sweep` return it
     fdr : the largest expected share of outcomes with a false edge among those with edges
 
-    `p_edge` is the p-value of invariant causal prediction (Peters, Bühlmann & Meinshausen 2016): the largest p-value
-    for invariance of a subset without the feature. If the direct causes of an outcome are invariant, none of its edges
-    is false unless these are rejected: one test an outcome. Outcomes depend on each other, so that the rule is that of
-    Benjamini & Yekutieli (2001). Edges in both directions between two columns are left out, with a warning.
+    `p_edge` is the p-value of invariant causal prediction (Peters, Bühlmann & Meinshausen 2016):
+    the largest p-value for invariance of a subset without the feature. If the direct causes of an
+    outcome are invariant, none of its edges is false unless these are rejected: one test an
+    outcome. Outcomes depend on each other, so that the rule is that of Benjamini & Yekutieli
+    (2001). Edges in both directions between two columns are left out, with a warning.
 
     Returns
     -------
-    One row for each edge, the smallest p_edge first: outcome, feature, p_edge, inclusion, selected, verdict.
+    One row for each edge, the smallest p_edge first: outcome, feature, p_edge, inclusion, selected,
+    verdict.
 
     Examples
     --------
@@ -81,12 +93,17 @@ def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
     ranks = np.arange(1, len(smallest) + 1)
     limits = fdr * ranks / (len(ranks) * (1.0 / ranks).sum())
     limit = limits[smallest <= limits].max(initial=-1.0)
-    found = fitted.loc[fitted["p_edge"] <= limit, columns].sort_values("p_edge", kind="stable", ignore_index=True)
+    found = fitted.loc[fitted["p_edge"] <= limit, columns].sort_values(
+        "p_edge", kind="stable", ignore_index=True
+    )
     pairs = set(zip(found["outcome"], found["feature"], strict=True))
-    both_ways = np.array([(row.feature, row.outcome) in pairs for row in found.itertuples()], dtype=bool)
+    both_ways = np.array(
+        [(row.feature, row.outcome) in pairs for row in found.itertuples()], dtype=bool
+    )
     if both_ways.any():
         warn(
-            f"{both_ways.sum():,} of {len(found):,} edges join two columns in both directions, and are left out: "
+            f"{both_ways.sum():,} of {len(found):,} edges join two columns in both directions, "
+            "and are left out: "
             "environments seem to act on outcomes themselves, and then errors are not controlled."
         )
     return found[~both_ways].reset_index(drop=True)
@@ -94,9 +111,11 @@ def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
 
 def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list[Section]:
     """The edges that were found, and what is controlled."""
-    fitted, shown = sweep[sweep["feature"].notna()], found[:_MOST_SHOWN]
+    fitted = sweep[sweep["feature"].notna()]
+    shown = found[:_MOST_SHOWN]
     largest = fitted.groupby("outcome")["p_edge"].max()
-    n, unknown = len(largest), int(largest.isna().sum())
+    n = len(largest)
+    unknown = int(largest.isna().sum())
     names = list(dict.fromkeys([*shown["outcome"], *shown["feature"]]))
     label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
     pairs = [
@@ -106,10 +125,16 @@ def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list
     table = (("outcome", "feature", "p_edge", "inclusion"), *pairs) if pairs else ()
     more = (f"… {len(found) - len(shown):,} more",) if len(found) > len(shown) else ()
     outcomes = f"{n:,} outcome{'s' * (n != 1)}"
-    counted = f"{len(found):,} edge{'s' * (len(found) != 1)} into {found['outcome'].nunique():,} of {outcomes}"
-    none = f" {unknown:,} have no compatible subset, and nothing is said of them." if unknown else ""
+    counted = (
+        f"{len(found):,} edge{'s' * (len(found) != 1)} into {found['outcome'].nunique():,} "
+        f"of {outcomes}"
+    )
+    none = (
+        f" {unknown:,} have no compatible subset, and nothing is said of them." if unknown else ""
+    )
     control = (
-        f"Of the outcomes with edges at most {100.0 * fdr:g}% have a false one, on average: from a feature that is no "
+        f"Of the outcomes with edges at most {100.0 * fdr:g}% have a false one, on average: from "
+        "a feature that is no "
         f"direct cause (Benjamini and Yekutieli's rule over {outcomes}). That holds where"
     )
     return [

@@ -25,25 +25,33 @@ from ..priors import as_prior
 from .data import SweepData
 from .edges import edge_p_values
 
-# By how the p-value compares with the usual and the weak level, if baselines are shared and if they are free
+# By how the p-value compares with the usual and the weak level, if baselines are shared and if they
+# are free
 _VERDICTS = ("invariant", "weakly invariant", "not invariant")
 _OF_EFFECTS = ("effects invariant", "effects weakly invariant", "not invariant")
 INVARIANT = *_VERDICTS[:2], *_OF_EFFECTS[:2]
 VERDICTS = *INVARIANT, "not invariant", "not judged"
 # Columns of the table of results
 COLUMNS = {
-    **{"outcome": "str", "feature": "str", "inclusion": "float", "paper_inclusion": "float", "p_edge": "float"},
+    **{
+        "outcome": "str",
+        "feature": "str",
+        "inclusion": "float",
+        "paper_inclusion": "float",
+        "p_edge": "float",
+    },
     **{"selected": "bool", "verdict": "str", "level": "str", "p_invariant": "float", "r2": "float"},
     **{"seconds": "float", "notes": "str"},
 }
-# Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where the fit failed
+# Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where
+# the fit failed
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """All that the result of an outcome depends on; it travels to the workers once. model : with the settings of every
-    fit; top : features to keep of each, None for all; seed : of the sweep"""
+    """All that the result of an outcome depends on; it travels to the workers once. model : with
+    the settings of every fit; top : features to keep of each, None for all; seed : of the sweep"""
 
     data: SweepData
     model: BIP
@@ -52,7 +60,8 @@ class Sweep:
 
 
 def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
-    """The same wherever and after whatever else it is done, but for the seconds. An error is its verdict.
+    """The same wherever and after whatever else it is done, but for the seconds. An error is its
+    verdict.
     known : what was computed before, whose seconds count"""
     started = time.perf_counter()
     if known is not None:
@@ -66,7 +75,13 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
             raise  # of this machine at this moment: another try may succeed
         except Exception as error:
             nothing = {"feature": None, "selected": False, "level": NO_LEVEL, "notes": ""}
-            rows = [{"outcome": outcome, "verdict": " ".join(f"{error}".split()) or type(error).__name__, **nothing}]
+            rows = [
+                {
+                    "outcome": outcome,
+                    "verdict": " ".join(f"{error}".split()) or type(error).__name__,
+                    **nothing,
+                }
+            ]
     return [row | {"seconds": time.perf_counter() - started} for row in rows]
 
 
@@ -79,9 +94,14 @@ def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
         # A limit that is too large for all rows is not mended here: the fit says so.
         if possible < prior.max_size <= sweep.data.moments.largest_size:
             prior = prior.limited_to(possible)
-            notes = (f"Subsets of at most {possible} features, which is what the rows that are left allow.",)
+            notes = (
+                f"Subsets of at most {possible} features, which is what the rows that are left "
+                "allow.",
+            )
     seed = seed_number("sweep", sweep.seed, outcome)
-    model: BIP = clone(sweep.model).set_params(prior=prior, random_state=seed, n_jobs=1, progress=False)
+    model: BIP = clone(sweep.model).set_params(
+        prior=prior, random_state=seed, n_jobs=1, progress=False
+    )
     return model, notes
 
 
@@ -91,7 +111,8 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
         moments, notes = sweep.data.moments_for(outcome)
         findings, rule = _findings(model, moments)
     else:
-        moments, notes = sweep.data.moments, sweep.data.left_out(outcome)
+        moments = sweep.data.moments
+        notes = sweep.data.left_out(outcome)
         rng = generator(model.random_state).spawn(1)[0]
         precomputed = Precomputed(known.posterior)
         findings = Findings(known.target, known.posterior, precomputed, RunOptions(1, rng, False))
@@ -103,12 +124,15 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
     said = [note for note in findings.posterior.notes if note not in common]
     # Only a rule that asks for the predictive posterior has searched for one.
     if getattr(rule, "by_prediction", False) and findings.predictive is None:
-        said.append("No subset is compatible with invariance: inclusion is that of the paper's posterior.")
+        said.append(
+            "No subset is compatible with invariance: inclusion is that of the paper's posterior."
+        )
     return _rows(outcome, decision, sweep.top, " ".join((*notes, *limited, *said)))
 
 
 def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
-    """Return those of `model.fit(moments)`, without what predicts and the words of a decision, which nobody reads."""
+    """Return those of `model.fit(moments)`, without what predicts and the words of a decision,
+    which nobody reads."""
     rng = generator(model.random_state)
     family, data = with_family_columns(*model._family_for(moments))
     settings = FitSettings.of(model, copy.deepcopy(rng), family)
@@ -117,22 +141,37 @@ def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
 
 def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows:
     """The `top` most probable features, and all that are selected (p,), by inclusion"""
-    findings, selected = decision.findings, decision.mask
-    inclusion, names = decision.posterior.inclusion, findings.posterior.feature_names
+    findings = decision.findings
+    selected = decision.mask
+    inclusion = decision.posterior.inclusion
+    names = findings.posterior.feature_names
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
     p_edge = edge_p_values(decision)
-    evidence, tolerance = findings.judge.evidence(selected[None], elsewhere=False).one(), findings.tolerance
-    rejected_at = [evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)]
+    evidence = findings.judge.evidence(selected[None], elsewhere=False).one()
+    tolerance = findings.tolerance
+    rejected_at = [
+        evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)
+    ]
     words = _VERDICTS if findings.level is Level.full else _OF_EFFECTS
     verdict = VERDICTS[-1] if np.isnan(evidence.p_invariant) else words[sum(rejected_at)]
     level = str(findings.level) if verdict in INVARIANT else NO_LEVEL
-    common = {"verdict": verdict, "level": level, "p_invariant": evidence.p_invariant, "r2": evidence.r2}
+    common = {
+        "verdict": verdict,
+        "level": level,
+        "p_invariant": evidence.p_invariant,
+        "r2": evidence.r2,
+    }
     common["notes"] = notes
     paper = findings.posterior.inclusion
     return [
-        {"outcome": outcome, "feature": names[j], "inclusion": inclusion[j], "paper_inclusion": paper[j]}
+        {
+            "outcome": outcome,
+            "feature": names[j],
+            "inclusion": inclusion[j],
+            "paper_inclusion": paper[j],
+        }
         | {"p_edge": p_edge[j], "selected": bool(selected[j])}
         | common
         for j in order[kept[order]]

@@ -15,13 +15,15 @@ from ..exceptions import FileError
 from .fitting import COLUMNS, Rows
 
 MANIFEST = "manifest.json"
-_MOST_WAITING, _LONGEST_WAIT = 64, 5.0  # outcomes, seconds
+# outcomes, seconds
+_MOST_WAITING = 64
+_LONGEST_WAIT = 5.0
 
 
 class Store:
-    """part-*.parquet hold the rows of finished outcomes, those of an outcome in one file; manifest.json says what they
-    depend on. Files take their place in one step, so that a crash costs the outcomes of the last five seconds. Without
-    a folder, results are kept in memory."""
+    """part-*.parquet hold the rows of finished outcomes, those of an outcome in one file;
+    manifest.json says what they depend on. Files take their place in one step, so that a crash
+    costs the outcomes of the last five seconds. Without a folder, results are kept in memory."""
 
     def __init__(self, folder: Path | None, identity: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -31,7 +33,8 @@ class Store:
 
     @contextmanager
     def open(self) -> Iterator[set[str]]:
-        """Create or check the folder and keep other processes out of it; gives the outcomes that are finished."""
+        """Create or check the folder and keep other processes out of it; gives the outcomes that
+        are finished."""
         if self.folder is None:
             yield set()
             return
@@ -56,7 +59,9 @@ class Store:
         return self._table() if self.folder is None else results_in(self.folder)
 
     def _table(self) -> pd.DataFrame:
-        return _sorted(pd.DataFrame([row for rows in self._waiting for row in rows], columns=list(COLUMNS)))
+        return _sorted(
+            pd.DataFrame([row for rows in self._waiting for row in rows], columns=list(COLUMNS))
+        )
 
     def _write(self) -> None:
         if self.folder is None or not self._waiting:
@@ -69,7 +74,9 @@ class Store:
         table = pa.Table.from_pandas(self._table(), schema, preserve_index=False)
         try:
             with replacing(path) as temporary:
-                pa.parquet.write_table(table.replace_schema_metadata(), temporary, write_page_checksum=True)
+                pa.parquet.write_table(
+                    table.replace_schema_metadata(), temporary, write_page_checksum=True
+                )
         except OSError as error:
             raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
         self._waiting, self._written = [], time.monotonic()
@@ -77,11 +84,16 @@ class Store:
 
 def parts_of(folder: Path) -> list[Path]:
     """In the order in which they were written; other files are none of ours."""
-    return sorted(path for path in folder.glob("part-*.parquet") if path.stem.removeprefix("part-").isdecimal())
+    return sorted(
+        path
+        for path in folder.glob("part-*.parquet")
+        if path.stem.removeprefix("part-").isdecimal()
+    )
 
 
 def read_sweep(folder: Any) -> pd.DataFrame:
-    """The table of a sweep from its folder, finished or not: as `invariance.sweep` returns it, of all outcomes there.
+    """The table of a sweep from its folder, finished or not: as `invariance.sweep` returns it, of
+    all outcomes there.
 
     It may be read while the sweep runs.
     """
@@ -93,17 +105,21 @@ def read_sweep(folder: Any) -> pd.DataFrame:
 
 def results_in(folder: Path) -> pd.DataFrame:
     """Sorted by outcome; the features of each by inclusion."""
-    pa, parts = _pyarrow(), [pd.DataFrame(columns=list(COLUMNS))]
+    pa = _pyarrow()
+    parts = [pd.DataFrame(columns=list(COLUMNS))]
     for path in parts_of(folder):
         try:
             found = pa.parquet.read_table(path, page_checksum_verification=True, partitioning=None)
         except (pa.ArrowException, OSError) as error:
             raise FileError(
-                f"{str(path)!r} is damaged ({str(error).splitlines()[0]}): delete it, and run the same sweep again, "
+                f"{str(path)!r} is damaged ({str(error).splitlines()[0]}): delete it, and run the "
+                "same sweep again, "
                 "which does its outcomes once more."
             ) from error
         if set(found.column_names) != set(COLUMNS):
-            raise FileError(f"{str(path)!r} has the columns of another version: sweep into another folder.")
+            raise FileError(
+                f"{str(path)!r} has the columns of another version: sweep into another folder."
+            )
         parts.append(found.to_pandas())
     return _sorted(pd.concat(parts[1:] or parts))
 
@@ -119,5 +135,7 @@ def _pyarrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise FileError("the folder of a sweep holds Parquet: pip install 'invariant-prediction[parquet]'.") from None
+        raise FileError(
+            "the folder of a sweep holds Parquet: pip install 'invariant-prediction[parquet]'."
+        ) from None
     return pyarrow

@@ -1,4 +1,5 @@
-"""One fit for each outcome column over shared second moments, each result kept as soon as it is there."""
+"""One fit for each outcome column over shared second moments, each result kept as soon as it is
+there."""
 
 from __future__ import annotations
 
@@ -50,12 +51,19 @@ from .store import Store
 LARGEST_SUBSET = 20
 _IRRELEVANT = {"n_jobs", "progress", "random_state", "columns", "predict_with", "regressor"}
 _VAGUE = (" at 0x", "...", "array(")
-_MOST_PAIRS, _MOST_FAILED, _NAME_WIDTH = 10, 5, 26
+_MOST_PAIRS = 10
+_MOST_FAILED = 5
+_NAME_WIDTH = 26
 
 
 def settings_of(model: BIP) -> dict[str, str]:
-    """The settings that results depend on, as text: a hash where that is a place in memory or leaves digits out."""
-    texts = {name: repr(value) for name, value in model.get_params(deep=False).items() if name not in _IRRELEVANT}
+    """The settings that results depend on, as text: a hash where that is a place in memory or
+    leaves digits out."""
+    texts = {
+        name: repr(value)
+        for name, value in model.get_params(deep=False).items()
+        if name not in _IRRELEVANT
+    }
     for name, shown in texts.items():
         value = getattr(model, name)
         if not isinstance(value, str) and any(sign in shown for sign in _VAGUE):
@@ -63,14 +71,16 @@ def settings_of(model: BIP) -> dict[str, str]:
                 texts[name] = f"{type(value).__qualname__} {joblib.hash(value)}"
             except (pickle.PicklingError, AttributeError, TypeError):
                 what = f"a sweep cannot tell {shown}, which {name}= holds, from another of its kind"
-                raise SettingError(f"{what}: write a __repr__ for its class that shows its settings.") from None
+                raise SettingError(
+                    f"{what}: write a __repr__ for its class that shows its settings."
+                ) from None
     return texts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SweepRun(Rendered):
-    """results : of the outcomes that were asked for; seconds, n_now : of this session; n_before : outcomes that earlier
-    sessions had finished; workers : who did it"""
+    """results : of the outcomes that were asked for; seconds, n_now : of this session; n_before :
+    outcomes that earlier sessions had finished; workers : who did it"""
 
     results: pd.DataFrame
     seconds: float
@@ -95,19 +105,27 @@ class SweepRun(Rendered):
         """Strict JSON, also written to `path`: counts; the results are in the folder."""
         outcomes = self.results.drop_duplicates("outcome")
         failed = outcomes[outcomes["feature"].isna()]
-        run = {"n_outcomes": len(outcomes), "n_now": self.n_now, "n_before": self.n_before, "seconds": self.seconds}
+        run = {
+            "n_outcomes": len(outcomes),
+            "n_now": self.n_now,
+            "n_before": self.n_before,
+            "seconds": self.seconds,
+        }
         found = {
             "verdicts": self.verdicts,
             "levels": self.levels,
             "failed": dict(zip(failed["outcome"], failed["verdict"], strict=True)),
         }
-        return written({"format": "invariance.sweep/2", **run, "workers": self.workers, **found}, path)
+        return written(
+            {"format": "invariance.sweep/2", **run, "workers": self.workers, **found}, path
+        )
 
     @property
     def sections(self) -> Iterator[Section]:
         """How many outcomes have which verdict, the strongest pairs, and what failed."""
         outcomes = self.results.drop_duplicates("outcome")
-        failed, n = outcomes[outcomes["feature"].isna()], len(outcomes)
+        failed = outcomes[outcomes["feature"].isna()]
+        n = len(outcomes)
         before = f"; {self.n_before:,} there before" if self.n_before else ""
         took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
         yield Section(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
@@ -115,24 +133,36 @@ class SweepRun(Rendered):
         free = sum(self.levels.get(level, 0) for level in LEFT_FREE)
         of = f"{free:,} outcome{'s' * (free != 1)}"
         told = f"Of {of} effects alone are invariant: baselines differ between environments."
-        yield Section("Verdict on the selected features", table=shown, notes=(told,) if free else ())
+        yield Section(
+            "Verdict on the selected features", table=shown, notes=(told,) if free else ()
+        )
         selected = self.results[self.results["selected"]]
         chosen = selected["outcome"].nunique()
         each = f", {len(selected) / chosen:.1f} on average" if chosen else ""
         yield Section(f"Some features are selected for {chosen:,} of {n:,} outcomes{each}.")
         invariant = selected[selected["verdict"].isin(INVARIANT)]
         by_inclusion = invariant.assign(shown=invariant["inclusion"].round(3))
-        strongest = by_inclusion.sort_values(["shown", "r2"], ascending=False, kind="stable")[:_MOST_PAIRS]
+        strongest = by_inclusion.sort_values(["shown", "r2"], ascending=False, kind="stable")[
+            :_MOST_PAIRS
+        ]
         names = list(dict.fromkeys([*strongest["outcome"], *strongest["feature"]]))
         label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
         pairs = [
-            (label[row.outcome], label[row.feature], f"{row.inclusion:.3f}", f"{row.p_invariant:.2g}")
+            (
+                label[row.outcome],
+                label[row.feature],
+                f"{row.inclusion:.3f}",
+                f"{row.p_invariant:.2g}",
+            )
             for row in strongest.itertuples()
         ]
         if pairs:
             head = ("outcome", "feature", "inclusion", "p_invariant")
             title = "Strongest pairs, selected and at least weakly invariant"
-            share = "Inclusion is a share among compatible subsets, which controls no errors: `invariance edges` does."
+            share = (
+                "Inclusion is a share among compatible subsets, which controls no errors: "
+                "`invariance edges` does."
+            )
             yield Section(title, table=(head, *pairs), notes=(share,), text_columns=(0, 1))
         if len(failed):
             verdicts = zip(failed["outcome"], failed["verdict"], strict=True)
@@ -141,8 +171,10 @@ class SweepRun(Rendered):
             others = [f"and {more:,} more"] if more > 0 else []
             yield Section("Failed", notes=(*reasons[:_MOST_FAILED], *others))
         yield Section(
-            "P-values come from second moments alone and take noise for Gaussian: where tails are heavy, or "
-            "outcomes are counts, they reject too often. Fit such an outcome by itself to correct for that."
+            "P-values come from second moments alone and take noise for Gaussian: where tails are "
+            "heavy, or "
+            "outcomes are counts, they reject too often. Fit such an outcome by itself to correct "
+            "for that."
         )
 
 
@@ -169,48 +201,57 @@ def sweep(
     Parameters
     ----------
     table : data frame, path of a .csv, .tsv or .parquet file, MultiEnvironmentData, or Moments
-    model : a BIP with the settings of every fit; None is BIP(prior=BetaBinomialPrior(max_size=20)), or fewer where an
-        environment has too few rows: exact while that is quick, tempering for many features
-    environments : the labels, one per row, or the name of their column; columns : how the table is read, by default
-        as the model says
-    outcomes : names; None is every column of numbers that is a feature on its own. Categories, splines and groups are
-        features only.
-    perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
-        Several at once are joined, "G001;G002" (also by , | + & or /). A row is not used for the outcomes that it
-        perturbs.
-    allow_unmeasured : whether `perturbed` may name what is no column; such rows are used for every outcome
-    out : folder of the results, a Parquet data set that the same call continues after an interruption (extra
-        `parquet`); None keeps none
-    top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
-    n_jobs : processes, of one thread each; None is one, -1 all cores. The result does not depend on it.
+    model : a BIP with the settings of every fit; None is BIP(prior=BetaBinomialPrior(max_size=20)),
+        or fewer where an environment has too few rows: exact while that is quick, tempering for
+        many features
+    environments : the labels, one per row, or the name of their column; columns : how the table is
+        read, by default as the model says
+    outcomes : names; None is every column of numbers that is a feature on its own. Categories,
+        splines and groups are features only.
+    perturbed : name of a column, or one entry per row: the column that was intervened on in that
+        row, None for none. Several at once are joined, "G001;G002" (also by , | + & or /). A row is
+        not used for the outcomes that it perturbs.
+    allow_unmeasured : whether `perturbed` may name what is no column; such rows are used for every
+        outcome
+    out : folder of the results, a Parquet data set that the same call continues after an
+        interruption (extra `parquet`); None keeps none
+    top : features kept of each outcome, by inclusion, beside those that are selected; None is all,
+        p rows an outcome
+    n_jobs : processes, of one thread each; None is one, -1 all cores. The result does not depend on
+        it.
     dask : address of a scheduler that is to do the work instead; nor does it depend on that.
-    device : "cuda" runs variational inference (`engine`) for many outcomes at once on a GPU, with other random
-        numbers than a processor has; n_jobs is then threads beside it. It needs the extra `gpu`.
-    random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
-        order nor the other outcomes matter.
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
-        function, which is called with the fraction of the outcomes that are done and "sweep"
-    how_to_read : missing, features, exclude, categorical, numeric, groups, weights, drop_environments,
-        merge_environments and min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of
-        categorical, numeric, groups and weights counts as well.
+    device : "cuda" runs variational inference (`engine`) for many outcomes at once on a GPU, with
+        other random numbers than a processor has; n_jobs is then threads beside it. It needs the
+        extra `gpu`.
+    random_state : a whole number. The seed of a fit depends on it and on the outcome's name only,
+        so that neither the order nor the other outcomes matter.
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True,
+        False; or a function, which is called with the fraction of the outcomes that are done and
+        "sweep"
+    how_to_read : missing, features, exclude, categorical, numeric, groups, weights,
+        drop_environments, merge_environments and min_rows, as `MultiEnvironmentData.from_table`
+        takes them. What the model says of categorical, numeric, groups and weights counts as well.
 
-    P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too often.
-    Fit such an outcome by itself, with `BIP.fit`, to correct for that.
+    P-values come from second moments alone and take noise for Gaussian: where tails are heavy they
+    reject too often. Fit such an outcome by itself, with `BIP.fit`, to correct for that.
 
-    Effects alone are compared for outcomes of which no subset is compatible with the same baseline in all environments
-    (`baseline` of the model). A device does not do that: there baselines are shared.
+    Effects alone are compared for outcomes of which no subset is compatible with the same baseline
+    in all environments (`baseline` of the model). A device does not do that: there baselines are
+    shared.
 
-    Second moments take 8 (E + 1) d² bytes for d columns in E environments, and twice that unless baselines are shared;
-    processes share one more copy, and each takes as much again while it fits an outcome that does without some rows.
+    Second moments take 8 (E + 1) d² bytes for d columns in E environments, and twice that unless
+    baselines are shared; processes share one more copy, and each takes as much again while it fits
+    an outcome that does without some rows.
 
     Returns
     -------
-    One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome, feature, inclusion,
-    paper_inclusion (that of the posterior by invariance alone), p_edge (see `edges`), selected,
-    verdict on the selected features ("invariant", "weakly invariant", "effects invariant", "effects weakly invariant",
-    "not invariant", "not judged"), level of their invariance ("full", "effects", "effects, noise free" or "none"),
-    p_invariant and r2 of these (within environments below the full level), seconds, notes. An outcome that cannot be
-    fitted has one row without a feature, and the reason as its verdict.
+    One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome,
+    feature, inclusion, paper_inclusion (that of the posterior by invariance alone), p_edge (see
+    `edges`), selected, verdict on the selected features ("invariant", "weakly invariant", "effects
+    invariant", "effects weakly invariant", "not invariant", "not judged"), level of their
+    invariance ("full", "effects", "effects, noise free" or "none"), p_invariant and r2 of these
+    (within environments below the full level), seconds, notes. An outcome that cannot be fitted has
+    one row without a feature, and the reason as its verdict.
 
     Examples
     --------
@@ -221,13 +262,17 @@ def sweep(
     ['age', 'exercise', 'smoking']
     """
     settings = checked_model(model, device, dask)
-    chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
+    chosen, select, missing = _reading(
+        columns or (None if model is None else model.columns), how_to_read
+    )
     labels = environments if environments is not None or chosen is None else chosen.environment
     if is_columns(labels, frame_names(table), table):
         refuse_design(labels, "a sweep")
     data = read_sweep_data(table, labels, perturbed, chosen, select, missing, allow_unmeasured)
     folder = None if out is None else Path(out).expanduser()
-    run = run_sweep(data, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device)
+    run = run_sweep(
+        data, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device
+    )
     failed = run.results["outcome"][run.results["feature"].isna()]
     if len(failed):
         counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
@@ -239,16 +284,24 @@ _COLUMNS = ("features", "exclude", "categorical", "numeric", "groups", "weights"
 _ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "min_rows": "min_rows"}
 
 
-def _reading(columns: Columns | None, given: dict[str, Any]) -> tuple[Columns | None, Environments | None, str | None]:
+def _reading(
+    columns: Columns | None, given: dict[str, Any]
+) -> tuple[Columns | None, Environments | None, str | None]:
     """How a table is read; None: nothing is said"""
     known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
     for name in given:
         if name not in known:
-            raise WrongTypeError(f"sweep() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
+            raise WrongTypeError(
+                f"sweep() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}"
+            )
     of_columns = {name: given[name] for name in _COLUMNS if name in given}
     chosen = replace(columns or Columns(), **of_columns) if columns or of_columns else None
     of_environments = {field: given[name] for name, field in _ENVIRONMENTS.items() if name in given}
-    return chosen, Environments(**of_environments) if of_environments else None, given.get("missing")
+    return (
+        chosen,
+        Environments(**of_environments) if of_environments else None,
+        given.get("missing"),
+    )
 
 
 def run_sweep(
@@ -269,7 +322,9 @@ def run_sweep(
     if top is not None:
         check_whole_number("top", top, 1)
     model = clone(model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data))))
-    if model.deviations == "auto":  # whatever the rows are: random ones take too long for thousands of features
+    if (
+        model.deviations == "auto"
+    ):  # whatever the rows are: random ones take too long for thousands of features
         model.set_params(deviations="free")
     task = Sweep(data, model, None if top is None else int(top), int(seed))
     if isinstance(as_family(task.model.family), ByOutcome):
@@ -290,10 +345,18 @@ def run_sweep(
         bar = ProgressBar("sweep", len(left), progress)
         if device is None:
             kept = "Finished outcomes are kept"
-            workers, entries = run_tasks(fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept)
+            workers, entries = run_tasks(
+                fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept
+            )
         else:
             workers = f"device {as_device(device)}"
-            entries = on_device(task, left, device, jobs, lambda share: bar.advance(0, f"gradient ascent {share:.0%}"))
+            entries = on_device(
+                task,
+                left,
+                device,
+                jobs,
+                lambda share: bar.advance(0, f"gradient ascent {share:.0%}"),
+            )
         begun = time.perf_counter()
         with bar, closing(entries):
             for n, rows in enumerate(entries, 1):
@@ -306,8 +369,8 @@ def run_sweep(
 
 
 def largest_subset(data: SweepData, deviations: str = "free") -> int:
-    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows
-    or, of random deviations, all together have."""
+    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an
+    environment has few rows or, of random deviations, all together have."""
     moments = data.moments
     if deviations == "random":
         return min(LARGEST_SUBSET, largest_size([moments.n_rows], moments.varying_widths[-1:]))
@@ -315,22 +378,36 @@ def largest_subset(data: SweepData, deviations: str = "free") -> int:
 
 
 def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | None:
-    """The model without what concerns tables, which it does not see; what no fit could be made with is refused now."""
+    """The model without what concerns tables, which it does not see; what no fit could be made with
+    is refused now."""
     if device is not None and dask is not None:
-        raise SettingError("device= is for this machine and dask= for a cluster", use(device=None), use(dask=None))
+        raise SettingError(
+            "device= is for this machine and dask= for a cluster", use(device=None), use(dask=None)
+        )
     if model is None:
         return None
     if not isinstance(model, BIP):
-        raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
+        raise WrongTypeError(
+            f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None."
+        )
     if model.regressor is not None:
-        raise SettingError("a regressor needs rows, and a sweep keeps their second moments only", use(regressor=None))
+        raise SettingError(
+            "a regressor needs rows, and a sweep keeps their second moments only",
+            use(regressor=None),
+        )
     as_baseline(model.baseline, as_rule(model.select), model.engine)
-    family, prior = as_family(model.family), as_prior(model.prior)
+    family = as_family(model.family)
+    prior = as_prior(model.prior)
     if isinstance(family, Regression | ByLikelihood):
-        needs = f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only"
+        needs = (
+            f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only"
+        )
         raise SettingError(needs, use(family=GAUSSIAN))
     if isinstance(prior, InclusionPrior) and isinstance(prior.probabilities, tuple):
-        what = "inclusion probabilities by position fit no sweep, in which every outcome has other features"
+        what = (
+            "inclusion probabilities by position fit no sweep, in which every outcome has "
+            "other features"
+        )
         raise SettingError(what, use(prior=InclusionPrior({"age": 0.9})))
     if not isinstance(model.engine, str) or model.engine != "auto":
         as_engine(model.engine)
@@ -340,9 +417,16 @@ def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | Non
 
 def _warn_of_classes(moments: Moments, outcomes: set[str]) -> None:
     """Where the linear Gaussian model is not what the values of outcomes ask for."""
-    found = [name for j, name in enumerate(moments.columns) if name in outcomes and two_valued(moments, j)]
+    found = [
+        name
+        for j, name in enumerate(moments.columns)
+        if name in outcomes and two_valued(moments, j)
+    ]
     if found:
-        what = f"two values each: {quoted(found)}. A sweep fits the linear Gaussian model; to say that it is meant"
+        what = (
+            f"two values each: {quoted(found)}. A sweep fits the linear Gaussian model; to say "
+            "that it is meant"
+        )
         warn(Message(what, use(family=GAUSSIAN)))
 
 
@@ -355,29 +439,49 @@ def _outcomes(data: SweepData, asked: Sequence[str] | None) -> list[str]:
         raise SettingError("outcomes is an empty list", use(" for all", outcomes=None))
     for name in names:
         if name in data.moments.groups:
-            raise DataError(f"{name!r} is made of levels or of several columns: it is a feature, and no outcome.")
+            raise DataError(
+                f"{name!r} is made of levels or of several columns: it is a feature, and no "
+                "outcome."
+            )
         if name not in possible and name not in data.moments.constants:
-            raise DataError(f"outcome column {name!r} is not among those of the sweep; {nearest(name, possible)}")
+            raise DataError(
+                f"outcome column {name!r} is not among those of the sweep; "
+                f"{nearest(name, possible)}"
+            )
     return names
 
 
 def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
     """All that the contents of the results depend on; a device has random numbers of its own."""
     settings = settings_of(task.model) | ({} if device is None else {"device": True})
-    return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **task.data.identity}
+    return {
+        "sweep": __version__,
+        **settings,
+        "seed": task.seed,
+        "top": task.top,
+        **task.data.identity,
+    }
 
 
 def checked_engine(sweep: Sweep, device: str) -> Variational:
     """The engine that the device runs; raise where it cannot do what the sweep asks for."""
-    engine, family = sweep.model.engine, as_family(sweep.model.family)
+    engine = sweep.model.engine
+    family = as_family(sweep.model.family)
     engine = engine if engine == "auto" else as_engine(engine)
     if not isinstance(engine, Variational):
-        raise SettingError(f"device={device!r} does variational inference", use(engine="vi"), use(device=None))
+        raise SettingError(
+            f"device={device!r} does variational inference", use(engine="vi"), use(device=None)
+        )
     if sweep.model.deviations == "random":
-        raise SettingError(f"device={device!r} knows free deviations", use(deviations="free"), use(device=None))
+        raise SettingError(
+            f"device={device!r} knows free deviations", use(deviations="free"), use(device=None)
+        )
     plain = isinstance(family, LinearGaussian) and family.invariance == "distribution"
     if not plain and not isinstance(family, ByOutcome):
-        what = f"device={device!r} knows the linear Gaussian model of the whole distribution, not {family!r}"
+        what = (
+            f"device={device!r} knows the linear Gaussian model of the whole distribution, not "
+            f"{family!r}"
+        )
         raise SettingError(what, use(family=GAUSSIAN), use(device=None))
     names = list(sweep.data.moments.groups)
     if names:
@@ -387,14 +491,21 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
 
 
 def on_device(
-    sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None, report: Callable[[float], object]
+    sweep: Sweep,
+    outcomes: Sequence[str],
+    device: str,
+    n_jobs: int | None,
+    report: Callable[[float], object],
 ) -> Generator[Rows, None, None]:
-    """Yield what is kept of each outcome; n_jobs : threads that finish it; report : as in `each_posterior`."""
-    engine, shared = checked_engine(sweep, device), SharedScatter(sweep.data.moments, as_device(device))
+    """Yield what is kept of each outcome; n_jobs : threads that finish it; report : as in
+    `each_posterior`."""
+    engine = checked_engine(sweep, device)
+    shared = SharedScatter(sweep.data.moments, as_device(device))
     jobs = (_job(sweep, outcome, shared) for outcome in outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
+        # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted
+        # here.
         yield from each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs, report)
 
 
@@ -407,7 +518,10 @@ def _job(sweep: Sweep, outcome: str, shared: SharedScatter) -> Job:
     def target() -> Target:
         moments = sweep.data.reduced(outcome, scatter=False)
         if moments is None:
-            raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
+            raise DataError(
+                f"the rows that perturb {outcome!r} are far from the others, which have to be "
+                "seen again."
+            )
         bound = shared.on_device(settings.family.bind(moments, 1), removed)
         return settings.target_of(bound, moments)
 

@@ -1,6 +1,8 @@
-"""Stochastic gradient ascent of many mean-field ELBOs at once: the twin of `mean_field.ascend` on a device.
+"""Stochastic gradient ascent of many mean-field ELBOs at once: the twin of `mean_field.ascend` on a
+device.
 
-No result of an iteration comes to the host: what is recorded stays on the device until a stretch of them is done.
+No result of an iteration comes to the host: what is recorded stays on the device until a stretch of
+them is done.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from .torch_kernels import Problem, Subsets
 
 
 def kernels_on(device: torch.device) -> ModuleType:
-    """Fused kernels on a CUDA device where Triton is installed, as it is with torch on Linux; torch's own elsewhere."""
+    """Fused kernels on a CUDA device where Triton is installed, as it is with torch on Linux;
+    torch's own elsewhere."""
     if device.type != "cuda":
         return torch_kernels
     try:
@@ -37,9 +40,9 @@ def log_ratios(problem: Problem, subsets: Subsets) -> torch.Tensor:
 
 
 class Objectives(NamedTuple):
-    """As `mean_field.Objective`, for B outcomes over d columns. log_odds (B, d); log_size_weight (B, room + 2): by the
-    number of members, forced ones counted, -inf for too many; n_rows (B,); infeasible: per row, NaN puts a draw outside
-    the support below the lowest one seen"""
+    """As `mean_field.Objective`, for B outcomes over d columns. log_odds (B, d); log_size_weight
+    (B, room + 2): by the number of members, forced ones counted, -inf for too many; n_rows (B,);
+    infeasible: per row, NaN puts a draw outside the support below the lowest one seen"""
 
     log_odds: torch.Tensor
     log_size_weight: torch.Tensor
@@ -53,8 +56,9 @@ class Objectives(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where B ascents are: logits (B, d), ±inf for columns that are always in or out; lowest (B,): objective of a draw
-    seen inside the support; undecidable (B,): whether a draw could not be scored; seeds (B,): of their draws."""
+    """Where B ascents are: logits (B, d), ±inf for columns that are always in or out; lowest (B,):
+    objective of a draw seen inside the support; undecidable (B,): whether a draw could not be
+    scored; seeds (B,): of their draws."""
 
     logits: torch.Tensor
     lowest: torch.Tensor
@@ -80,24 +84,31 @@ def ascend(
     analytic: torch.Tensor,
     pairs: int,
 ) -> Stretch:
-    """Iterations first, first + 1, … with rates (T,) and analytic (T, B), whether the KL term's gradient is the exact
-    one; the state changes in place."""
+    """Iterations first, first + 1, … with rates (T,) and analytic (T, B), whether the KL term's
+    gradient is the exact one; the state changes in place."""
     n_steps, logits, (n_outcomes, d) = len(rates), state.logits, state.logits.shape
-    elbo, error, feasible = torch.empty((3, n_steps, n_outcomes), dtype=torch.float64, device=problem.device)
+    elbo, error, feasible = torch.empty(
+        (3, n_steps, n_outcomes), dtype=torch.float64, device=problem.device
+    )
     history = torch.empty((n_steps, n_outcomes, d), dtype=torch.float64, device=problem.device)
-    open_columns, kernels = torch.isfinite(logits), kernels_on(problem.device)
+    open_columns = torch.isfinite(logits)
+    kernels = kernels_on(problem.device)
     for t, rate in enumerate(rates):
         history[t] = logits
         inclusion = torch.sigmoid(logits)
         direction = torch.where(open_columns, objectives.log_odds - logits, 0.0)
-        draws = kernels.draw_pairs(inclusion, direction, state.seeds, first + t, pairs, objectives.room)
+        draws = kernels.draw_pairs(
+            inclusion, direction, state.seeds, first + t, pairs, objectives.room
+        )
         size = draws.subsets.size.clamp(max=objectives.room + 1).view(n_outcomes, 2 * pairs)
         scored = log_ratios(problem, draws.subsets).view(n_outcomes, 2 * pairs)
         size_weight = objectives.log_size_weight.gather(1, size)
         state.undecidable.logical_or_((scored.isnan() & (size_weight > -torch.inf)).any(dim=1))
         values = scored + size_weight
         inside = values > -torch.inf
-        torch.minimum(state.lowest, torch.where(inside, values, torch.inf).amin(dim=1), out=state.lowest)
+        torch.minimum(
+            state.lowest, torch.where(inside, values, torch.inf).amin(dim=1), out=state.lowest
+        )
         penalty = objectives.infeasible * objectives.n_rows
         if objectives.infeasible != objectives.infeasible:
             penalty = torch.where(state.lowest < 0.0, 1.1 * state.lowest, -objectives.n_rows)
@@ -105,7 +116,9 @@ def ascend(
         means = values.mean(dim=2)
         elbo[t], feasible[t] = means.mean(dim=1), inside.double().mean(dim=1)
         error[t] = torch.sqrt(((means**2).mean(dim=1) - elbo[t] ** 2).clamp(min=0.0) / pairs)
-        difference = values[:, :, 0] - values[:, :, 1] + torch.where(analytic[t][:, None], 0.0, draws.slopes)
+        difference = (
+            values[:, :, 0] - values[:, :, 1] + torch.where(analytic[t][:, None], 0.0, draws.slopes)
+        )
         larger = torch.maximum(inclusion, 1.0 - inclusion)
         gradient = 0.5 * larger * (difference[:, :, None] * draws.signs).sum(dim=1) / pairs
         exact = torch.where(analytic[t][:, None], inclusion * (1.0 - inclusion) * direction, 0.0)
@@ -114,7 +127,8 @@ def ascend(
 
 
 class Leaders(NamedTuple):
-    """Of B ascents: promise (B, L), ELBO less two errors, largest first; iteration (B, L); logits (B, L, d)."""
+    """Of B ascents: promise (B, L), ELBO less two errors, largest first; iteration (B, L); logits
+    (B, L, d)."""
 
     promise: torch.Tensor
     iteration: torch.Tensor
@@ -124,13 +138,21 @@ class Leaders(NamedTuple):
     def none(cls, n_outcomes: int, room: int, d: int, device: torch.device) -> Leaders:
         promise = torch.full((n_outcomes, room), -torch.inf, dtype=torch.float64, device=device)
         iteration = torch.zeros((n_outcomes, room), dtype=torch.int64, device=device)
-        return cls(promise, iteration, torch.zeros((n_outcomes, room, d), dtype=torch.float64, device=device))
+        return cls(
+            promise,
+            iteration,
+            torch.zeros((n_outcomes, room, d), dtype=torch.float64, device=device),
+        )
 
     def joined(self, promise: torch.Tensor, first: int, logits: torch.Tensor) -> Leaders:
-        """With the best of T iterates: promise (T, B), logits (T, B, d). Of equals the earlier ones lead."""
-        n_steps, room = len(promise), self.promise.shape[1]
+        """With the best of T iterates: promise (T, B), logits (T, B, d). Of equals the earlier ones
+        lead."""
+        n_steps = len(promise)
+        room = self.promise.shape[1]
         promise = torch.cat([self.promise, promise.T], dim=1)
-        steps = torch.arange(first, first + n_steps, device=promise.device).expand(len(promise), n_steps)
+        steps = torch.arange(first, first + n_steps, device=promise.device).expand(
+            len(promise), n_steps
+        )
         iteration = torch.cat([self.iteration, steps], dim=1)
         order = torch.sort(promise, dim=1, descending=True, stable=True).indices[:, :room]
         outcome = torch.arange(len(promise), device=promise.device)[:, None]
@@ -142,8 +164,11 @@ class Leaders(NamedTuple):
         return Leaders(promise.gather(1, order), iteration.gather(1, order), kept)
 
 
-def with_prior_and_entropy(objectives: Objectives, stretch: Stretch, constant: torch.Tensor) -> torch.Tensor:
-    """(T, B) the ELBO: what was recorded, and the terms of the prior and the entropy that are known exactly."""
+def with_prior_and_entropy(
+    objectives: Objectives, stretch: Stretch, constant: torch.Tensor
+) -> torch.Tensor:
+    """(T, B) the ELBO: what was recorded, and the terms of the prior and the entropy that are known
+    exactly."""
     q = torch.sigmoid(stretch.logits)
     # A column that is always in or out has no entropy, and its odds are 0.
     entropy = torch.special.entr(q).sum(dim=2) + torch.special.entr(1.0 - q).sum(dim=2)

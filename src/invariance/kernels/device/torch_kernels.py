@@ -11,10 +11,10 @@ class Problem(NamedTuple):
     """B outcomes over the same d columns in G groups, the pool last; float64 tensors on one device.
 
     scatter (G, d, d): of all rows, shared by all outcomes
-    outcome (B,): the column of each; scale (B, G, d): 1 / root of its sum of squares, 0 where it does not vary
-    removed (B, R, G, d): rows that are not used for an outcome; its scatter is scatter − Σ_r removed_r removed_r'
-    weights (B, G), offset (B,): log Λ = offset + Σ_g weight·log(residual share)
-    tolerance: smallest decidable pivot
+    outcome (B,): the column of each; scale (B, G, d): 1 / root of its sum of squares, 0 where it
+    does not vary removed (B, R, G, d): rows that are not used for an outcome; its scatter is
+    scatter − Σ_r removed_r removed_r' weights (B, G), offset (B,): log Λ = offset + Σ_g
+    weight·log(residual share) tolerance: smallest decidable pivot
     """
 
     scatter: torch.Tensor
@@ -31,8 +31,8 @@ class Problem(NamedTuple):
 
 
 class Subsets(NamedTuple):
-    """S subsets: owner (S,), the outcome of each among the B; size (S,): of how many columns; members (S, k): these.
-    One of more than k members is not scored."""
+    """S subsets: owner (S,), the outcome of each among the B; size (S,): of how many columns;
+    members (S, k): these. One of more than k members is not scored."""
 
     owner: torch.Tensor
     members: torch.Tensor
@@ -47,8 +47,8 @@ UNIT = 2.0**-53
 
 
 class Draws(NamedTuple):
-    """Of B outcomes and M pairs over d columns. signs (B, M, d) int8: first draw − second; slopes (B, M): Σ_j
-    signs_j·direction_j; subsets: 2M of each outcome, pair after pair"""
+    """Of B outcomes and M pairs over d columns. signs (B, M, d) int8: first draw − second; slopes
+    (B, M): Σ_j signs_j·direction_j; subsets: 2M of each outcome, pair after pair"""
 
     signs: torch.Tensor
     slopes: torch.Tensor
@@ -56,7 +56,8 @@ class Draws(NamedTuple):
 
 
 def uniforms(seeds: torch.Tensor, first: int, count: int) -> torch.Tensor:
-    """(B, count) numbers in [0, 1): the entries first, first + 1, … of the sequences of seeds (B,)"""
+    """(B, count) numbers in [0, 1): the entries first, first + 1, … of the sequences of seeds
+    (B,)"""
     place = torch.arange(first + 1, first + count + 1, device=seeds.device)
     bits = seeds[:, None] + place * GOLDEN
     for shift, factor in ((30, FIRST), (27, SECOND)):
@@ -71,9 +72,15 @@ def _shifted(bits: torch.Tensor, by: int) -> torch.Tensor:
 
 
 def draw_pairs(
-    inclusion: torch.Tensor, direction: torch.Tensor, seeds: torch.Tensor, step: int, pairs: int, room: int
+    inclusion: torch.Tensor,
+    direction: torch.Tensor,
+    seeds: torch.Tensor,
+    step: int,
+    pairs: int,
+    room: int,
 ) -> Draws:
-    """The pairs of one step, with inclusion (B, d) and direction (B, d); at most `room` members are listed."""
+    """The pairs of one step, with inclusion (B, d) and direction (B, d); at most `room` members are
+    listed."""
     n_outcomes, d = inclusion.shape
     u = uniforms(seeds, step * pairs * d, pairs * d).view(n_outcomes, pairs, d)
     chosen = torch.stack([u > 1.0 - inclusion[:, None], u < inclusion[:, None]], dim=2)
@@ -96,7 +103,8 @@ def listed(chosen: torch.Tensor, per_outcome: int, room: int) -> Subsets:
 
 
 def log_shares(problem: Problem, subsets: Subsets) -> torch.Tensor:
-    """(S, G) log of what each subset leaves of its outcome in each group; NaN where undecidable or not scored."""
+    """(S, G) log of what each subset leaves of its outcome in each group; NaN where undecidable or
+    not scored."""
     n_subsets, room = subsets.members.shape
     n_groups = len(problem.scatter)
     place = torch.arange(room + 1, device=problem.device)

@@ -9,8 +9,10 @@ import triton.language as tl
 from . import torch_kernels
 from .torch_kernels import Draws, Problem, Subsets
 
-GOLDEN, FIRST = tl.constexpr(torch_kernels.GOLDEN), tl.constexpr(torch_kernels.FIRST)
-SECOND, UNIT = tl.constexpr(torch_kernels.SECOND), tl.constexpr(torch_kernels.UNIT)
+GOLDEN = tl.constexpr(torch_kernels.GOLDEN)
+FIRST = tl.constexpr(torch_kernels.FIRST)
+SECOND = tl.constexpr(torch_kernels.SECOND)
+UNIT = tl.constexpr(torch_kernels.UNIT)
 
 
 @triton.jit
@@ -20,14 +22,26 @@ def _mixed(bits, shift: tl.constexpr):
 
 @triton.jit(do_not_specialize=["first"])
 def _draw_pairs(
-    inclusions, directions, seeds, signs, slopes, members, sizes, first, d, pairs, room, CHUNK: tl.constexpr
+    inclusions,
+    directions,
+    seeds,
+    signs,
+    slopes,
+    members,
+    sizes,
+    first,
+    d,
+    pairs,
+    room,
+    CHUNK: tl.constexpr,
 ):
     pair = tl.program_id(0).to(tl.int64)
     outcome = pair // pairs
     seed = tl.load(seeds + outcome)
     start = first + (pair % pairs) * d + 1
     slope = tl.zeros((), tl.float64)
-    n_first, n_second = tl.zeros((), tl.int32), tl.zeros((), tl.int32)
+    n_first = tl.zeros((), tl.int32)
+    n_second = tl.zeros((), tl.int32)
     for chunk in range(0, d, CHUNK):
         column = chunk + tl.arange(0, CHUNK)
         there = column < d
@@ -53,17 +67,34 @@ def _draw_pairs(
 
 
 def draw_pairs(
-    inclusion: torch.Tensor, direction: torch.Tensor, seeds: torch.Tensor, step: int, pairs: int, room: int
+    inclusion: torch.Tensor,
+    direction: torch.Tensor,
+    seeds: torch.Tensor,
+    step: int,
+    pairs: int,
+    room: int,
 ) -> Draws:
     """As `torch_kernels.draw_pairs`."""
     n_outcomes, d = inclusion.shape
-    device, n_pairs = inclusion.device, n_outcomes * pairs
+    device = inclusion.device
+    n_pairs = n_outcomes * pairs
     signs = torch.empty((n_outcomes, pairs, d), dtype=torch.int8, device=device)
     slopes = torch.empty((n_outcomes, pairs), dtype=torch.float64, device=device)
     members = torch.empty((2 * n_pairs, room), dtype=torch.int32, device=device)
     sizes = torch.empty(2 * n_pairs, dtype=torch.int64, device=device)
     _draw_pairs[(n_pairs,)](
-        inclusion, direction, seeds, signs, slopes, members, sizes, step * pairs * d, d, pairs, room, CHUNK=1024
+        inclusion,
+        direction,
+        seeds,
+        signs,
+        slopes,
+        members,
+        sizes,
+        step * pairs * d,
+        d,
+        pairs,
+        room,
+        CHUNK=1024,
     )
     owner = torch.arange(2 * n_pairs, device=device) // (2 * pairs)
     return Draws(signs, slopes, Subsets(owner, members, sizes))
@@ -83,8 +114,11 @@ def _columns(members, outcome, n, block, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _tile(gram, scale, removed, removed_stride, d, rows, row_in, columns, column_in, REMOVED: tl.constexpr):
-    """Scaled second moments of rows × columns without the removed rows; 0 where a column is not there."""
+def _tile(
+    gram, scale, removed, removed_stride, d, rows, row_in, columns, column_in, REMOVED: tl.constexpr
+):
+    """Scaled second moments of rows × columns without the removed rows; 0 where a column is not
+    there."""
     inside = row_in[:, None] & column_in[None, :]
     tile = tl.load(gram + rows[:, None] * d + columns[None, :], mask=inside, other=0.0)
     for r in tl.static_range(REMOVED):
@@ -102,7 +136,9 @@ def _product(a, b):
     return tl.dot(a, tl.trans(b), out_dtype=tl.float64, input_precision="ieee")
 
 
-@triton.jit(do_not_specialize=["room"])  # it differs from call to call, and would compile another kernel
+@triton.jit(
+    do_not_specialize=["room"]
+)  # it differs from call to call, and would compile another kernel
 def _shares(
     scatter,
     scale,
@@ -121,7 +157,8 @@ def _shares(
     REMOVED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    s, g = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    s = tl.program_id(0).to(tl.int64)
+    g = tl.program_id(1).to(tl.int64)
     n = tl.load(sizes + s)
     if n <= room:
         owner = tl.load(owners + s).to(tl.int64)
@@ -133,11 +170,14 @@ def _shares(
         factor = work + (s * n_groups + g) * width * width
         place = tl.arange(0, BLOCK)
         offsets = place[:, None] * width + place[None, :]
-        smallest, share = tl.full((), 1.0, tl.float64), tl.full((), 1.0, tl.float64)
+        smallest = tl.full((), 1.0, tl.float64)
+        share = tl.full((), 1.0, tl.float64)
         n_blocks = n // BLOCK + 1
         for j in range(n_blocks):
             columns, there = _columns(members, outcome, n, j, BLOCK)
-            tile = _tile(gram, scale, removed, n_groups * d, d, columns, there, columns, there, REMOVED)
+            tile = _tile(
+                gram, scale, removed, n_groups * d, d, columns, there, columns, there, REMOVED
+            )
             for k in range(j):
                 left = tl.load(factor + j * BLOCK * width + k * BLOCK + offsets)
                 tile -= _product(left, left)
@@ -156,19 +196,24 @@ def _shares(
                 below = tl.where(place > c, column, 0.0)
                 tile -= below[:, None] * (row * reciprocal)[None, :]
                 solved = tl.sum(tl.where(place[:, None] == c, inverse, 0.0), axis=0)
-                # The rows of the inverse below are those of an elimination with pivots, scaled at the end.
+                # The rows of the inverse below are those of an elimination with pivots, scaled at
+                # the end.
                 inverse -= (below * reciprocal)[:, None] * solved[None, :]
                 inverse = tl.where(place[:, None] == c, (solved * root)[None, :], inverse)
             for i in range(j + 1, n_blocks):
                 rows, row_there = _columns(members, outcome, n, i, BLOCK)
-                tile = _tile(gram, scale, removed, n_groups * d, d, rows, row_there, columns, there, REMOVED)
+                tile = _tile(
+                    gram, scale, removed, n_groups * d, d, rows, row_there, columns, there, REMOVED
+                )
                 for k in range(j):
                     left = tl.load(factor + i * BLOCK * width + k * BLOCK + offsets)
                     right = tl.load(factor + j * BLOCK * width + k * BLOCK + offsets)
                     tile -= _product(left, right)
                 tl.store(factor + i * BLOCK * width + j * BLOCK + offsets, _product(tile, inverse))
             tl.debug_barrier()
-        tl.store(out + s * n_groups + g, tl.where(smallest >= tolerance, tl.log(share), float("nan")))
+        tl.store(
+            out + s * n_groups + g, tl.where(smallest >= tolerance, tl.log(share), float("nan"))
+        )
 
 
 def log_shares(problem: Problem, subsets: Subsets) -> torch.Tensor:
@@ -177,7 +222,9 @@ def log_shares(problem: Problem, subsets: Subsets) -> torch.Tensor:
     n_groups, d = problem.scatter.shape[:2]
     width = (room // BLOCK + 1) * BLOCK
     out = torch.full((n_subsets, n_groups), torch.nan, dtype=torch.float64, device=problem.device)
-    work = torch.empty((n_subsets, n_groups, width, width), dtype=torch.float64, device=problem.device)
+    work = torch.empty(
+        (n_subsets, n_groups, width, width), dtype=torch.float64, device=problem.device
+    )
     given = problem.scatter, problem.scale, problem.removed, problem.outcome, *subsets
     sizes = d, room, width, n_groups, problem.tolerance
     constants = {"REMOVED": problem.removed.shape[1], "BLOCK": BLOCK, "num_warps": WARPS}
