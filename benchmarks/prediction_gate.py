@@ -33,8 +33,8 @@ from _worlds import EFFECTS, SHIFT, effects_with, outcome
 from invariance import BIP, MultiEnvironmentData
 from invariance.models.base import kind_of
 from invariance.models.registry import as_family
-from invariance.prediction.choice import gate
-from invariance.prediction.everything import mean_deviance, regression_on, without
+from invariance.prediction.all_features import mean_deviance, regression_on, without
+from invariance.prediction.model_choice import gate
 
 FRESH = 8
 FRESH_ROWS = 400

@@ -48,7 +48,7 @@ from invariance.baselines.registry import METHODS, default_names
 from invariance.estimators.saved import fingerprint
 from invariance.exceptions import EngineError
 from invariance.moments.least_squares import least_squares
-from invariance.prediction.choice import PREDICT_WITH
+from invariance.prediction.model_choice import PREDICT_WITH
 from invariance.prediction.predictor import Design, columns_of
 
 YARDSTICK = "Regression"

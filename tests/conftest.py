@@ -35,7 +35,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of other things: short searches for compatible subsets, and luck simulated from few
     data sets."""
     monkeypatch.setattr("invariance.decisions.predictive._STEPS", 30)
-    monkeypatch.setattr("invariance.decisions.luck.SIMULATED", 10)
+    monkeypatch.setattr("invariance.decisions.selection_error.SIMULATED", 10)
 
 
 @pytest.fixture

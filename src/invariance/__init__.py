@@ -14,14 +14,14 @@ if _typing.TYPE_CHECKING:
     from . import exceptions as exceptions
     from . import simulation as simulation
     from .baselines.comparison import compare as compare
-    from .data.design import along as along
-    from .data.findings import check as check
+    from .data.basis import spline as spline
+    from .data.check import check as check
     from .data.multi_environment import MultiEnvironmentData as MultiEnvironmentData
     from .data.reading import read_table as read_table
     from .data.settings import Columns as Columns
     from .data.settings import Environments as Environments
     from .data.settings import FileFormat as FileFormat
-    from .data.terms import spline as spline
+    from .data.structure import along as along
     from .estimators.bip import BIP as BIP
     from .estimators.bip import BIPClassifier as BIPClassifier
     from .estimators.bip import BIPSurvival as BIPSurvival
@@ -59,9 +59,9 @@ _NAMES = {
     "moments.moments": ("Moments",),
     "data.reading": ("read_table",),
     "data.settings": ("Columns", "Environments", "FileFormat"),
-    "data.findings": ("check",),
-    "data.terms": ("spline",),
-    "data.design": ("along",),
+    "data.check": ("check",),
+    "data.basis": ("spline",),
+    "data.structure": ("along",),
     "models.gaussian": ("LinearGaussian",),
     "models.bayesian": ("BayesianLinearGaussian",),
     "models.additive": ("Additive",),

@@ -20,7 +20,7 @@ import app_server
 from app_server import notice, table_id
 from invariance.app import pages, security
 from invariance.app.session import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job, Session
-from invariance.data.findings import DataCheck
+from invariance.data.check import DataCheck
 from invariance.data.look import ColumnLook, Finding
 from invariance.data.outcomes import OutcomeKind
 from invariance.exceptions import Message, use

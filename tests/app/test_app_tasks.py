@@ -25,7 +25,7 @@ from invariance.app.tasks import (
     look,
 )
 from invariance.cli.options import FitOptions
-from invariance.data.findings import DataCheck
+from invariance.data.check import DataCheck
 from invariance.exceptions import Message
 from patients import patients
 from shifted_sites import own_baselines

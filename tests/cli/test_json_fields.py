@@ -96,7 +96,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """{format: fields}, of several tables"""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("json"))
-        patch.setattr("invariance.decisions.luck.SIMULATED", 5)
+        patch.setattr("invariance.decisions.selection_error.SIMULATED", 5)
         example = make_example().to_frame()
         example["level"] = np.array(list("abc"))[np.arange(len(example)) % 3]
         example.to_csv("example.csv", index=False)

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from invariance import BIP, Columns, FileFormat, MultiEnvironmentData, check
-from invariance.data.findings import MAX_ROUNDS, DataCheck, examine, read_with
+from invariance.data.check import MAX_ROUNDS, DataCheck, examine, read_with
 from invariance.data.look import Finding
 from invariance.exceptions import DataError, Remedy, use
 from planted import PLANTED, SITES, planted_table

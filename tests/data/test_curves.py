@@ -10,7 +10,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from invariance import MultiEnvironmentData, spline
-from invariance.data.terms import SplineBasis
+from invariance.data.basis import SplineBasis
 from invariance.models.additive import FEWEST_VALUES, with_curves
 
 N = 120

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from invariance import BIP, Columns, MultiEnvironmentData, spline
-from invariance.data.terms import SplineBasis
+from invariance.data.basis import SplineBasis
 from invariance.decisions import Threshold
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments

@@ -18,8 +18,8 @@ import pytest
 
 from cli_runner import fails, run
 from invariance import BIP, Columns, Environments, Moments, MultiEnvironmentData, check, load
+from invariance.data.check import DataCheck
 from invariance.data.columns import MISSING_LEVEL
-from invariance.data.findings import DataCheck
 from invariance.data.look import CODES
 from invariance.data.odd_values import far_values
 from invariance.datasets import make_clinical_table

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from invariance import MultiEnvironmentData, check
-from invariance.data.findings import DataCheck
+from invariance.data.check import DataCheck
 from invariance.data.gaps import MAX_LINES, WORTHWHILE
 
 ENVIRONMENTS = "a", "b", "c"

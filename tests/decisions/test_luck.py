@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.luck import InvariantNull
+from invariance.decisions.selection_error import InvariantNull
 from invariance.exceptions import NotInvariantWarning, SettingError
 from invariance.models.base import Level
 from invariance.models.gaussian import GaussianFromMoments

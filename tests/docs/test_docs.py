@@ -192,7 +192,7 @@ def with_stand_ins(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "invariance.decisions.luck.SIMULATED", 10
+        "invariance.decisions.selection_error.SIMULATED", 10
     )  # no page shows what came of them
     run_page(page, monkeypatch)
 

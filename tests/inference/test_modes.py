@@ -20,9 +20,9 @@ from invariance import (
     MultiEnvironmentData,
 )
 from invariance.exceptions import ApproximationWarning
-from invariance.inference import modes as searching
+from invariance.inference import mode_search as searching
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.modes import (
+from invariance.inference.mode_search import (
     Searched,
     Synergies,
     climb,
@@ -34,7 +34,7 @@ from invariance.inference.modes import (
 from invariance.inference.replicas import CompiledSampler, sampler_of
 from invariance.inference.tempering import Tempering
 from invariance.kernels.active_set import Scoring, active_set
-from invariance.kernels.search import (
+from invariance.kernels.matching_pursuit import (
     FORWARD,
     MATCHING,
     best_in_block,

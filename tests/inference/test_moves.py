@@ -25,7 +25,7 @@ from invariance.inference.replicas import (
     sampler_of,
 )
 from invariance.kernels.active_set import active_set, flip_scores, load
-from invariance.kernels.moves import (
+from invariance.kernels.mcmc import (
     Effort,
     active_chance,
     block_log_weights,

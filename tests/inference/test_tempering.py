@@ -21,7 +21,7 @@ from invariance.data.features import Features
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import tempering
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.modes import Searched
+from invariance.inference.mode_search import Searched
 from invariance.inference.replicas import Proposals, block_rules, sampler_of
 from invariance.inference.tempering import (
     DrawnSource,

@@ -28,7 +28,7 @@ from invariance.exceptions import ApproximationWarning, EngineError, SettingErro
 from invariance.inference import mean_field
 from invariance.inference.base import Target, as_engine
 from invariance.inference.mean_field import Cyclical, FreeSpace, MeanField, Mixture, climb, measured
-from invariance.inference.modes import around, log_joint_changes, with_swaps
+from invariance.inference.mode_search import around, log_joint_changes, with_swaps
 from invariance.inference.variational import VariationalPosterior, missed_at_modes, missed_in_table
 from invariance.kernels.mean_field import (
     CompiledScorer,

@@ -15,7 +15,7 @@ from invariance.kernels.active_set import (
     remove_column,
 )
 from invariance.kernels.cholesky import subset_log_ratio
-from invariance.kernels.moves import block_inclusion, block_terms, draw_index, normalised
+from invariance.kernels.mcmc import block_inclusion, block_terms, draw_index, normalised
 from invariance.moments import Moments
 from twins import all_masks, datasets, log_ratio, simulated
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba.core import compiler
 from test_twins import SCORING
 
-from invariance.kernels import parts
+from invariance.kernels import compilation
 from invariance.kernels.active_set import active_set, flip_changes, flip_scores, load
 from invariance.kernels.compiled import kernel
 
@@ -28,7 +28,7 @@ def _outer(values, x):
 
 
 def test_a_part_is_not_compiled_by_itself_until_python_calls_it() -> None:
-    assert parts.POSSIBLE
+    assert compilation.POSSIBLE
     assert _outer(np.arange(4.0), 2.0) == 13.0
     assert not _inner.overloads
     assert _inner(np.arange(4.0), 2.0) == 12.0
@@ -47,7 +47,7 @@ def test_functions_of_numba_that_became_parts_serve_others() -> None:
     for function in (_joined, numba.njit(error_model="numpy")(_joined.py_func)):
         assert function(values).tolist() == [0.0, 1.0, 2.0, 1.0, 2.0, 5.0]
     assert gc.isenabled()
-    assert compiler.Flags is not parts._Flags
+    assert compiler.Flags is not compilation._Flags
 
 
 def test_changes_by_flips_are_those_of_the_chains() -> None:

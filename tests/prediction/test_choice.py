@@ -35,7 +35,7 @@ from invariance import (
 from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
 from invariance.kinds import CLASS, NUMBER
 from invariance.prediction import predictions
-from invariance.prediction.choice import gate
+from invariance.prediction.model_choice import gate
 from invariance.prediction.predictions import Price
 from line_twins import line_by_rows, mixed_by_rows, shifted
 from shifted_sites import as_table, fitted, own_baselines, several

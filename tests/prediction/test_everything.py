@@ -25,7 +25,7 @@ from invariance import (
 )
 from invariance.exceptions import DataError
 from invariance.moments.random_intercept import random_intercept
-from invariance.prediction.everything import (
+from invariance.prediction.all_features import (
     least_squares_line,
     line_of_everything,
     mean_deviance,

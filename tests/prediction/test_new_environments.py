@@ -27,7 +27,7 @@ from invariance.decisions.pipeline import Findings
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.kinds import CLASS, COUNT, KINDS, NUMBER, TIME, OutcomeKind
 from invariance.kinds.classes import log_odds
-from invariance.prediction.everything import regression_on_everything
+from invariance.prediction.all_features import regression_on_everything
 from invariance.prediction.new_environments import (
     EnvironmentErrors,
     NewEnvironments,

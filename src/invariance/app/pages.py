@@ -25,8 +25,8 @@ from starlette.staticfiles import StaticFiles
 
 from .._tools.text import duration
 from .._version import __version__
+from ..data.check import DataCheck
 from ..data.checks import SMALLEST_ENVIRONMENT
-from ..data.findings import DataCheck
 from ..data.look import MOST_GROUPS
 from ..data.outcomes import outcome_kind
 from ..decisions.rules import RULES

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from ..cli.options import FitOptions
-from ..data.findings import DataCheck
+from ..data.check import DataCheck
 from .choices import Fields
 from .tasks import work
 

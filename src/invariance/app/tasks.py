@@ -18,8 +18,8 @@ from ..cli.inputs import begin, many_features, read_file
 from ..cli.options import FileOptions, FitOptions, read_codes
 from ..cli.outputs import table_arguments
 from ..cli.predict import predicted
+from ..data.check import examine, read_with
 from ..data.checks import warnings_kept
-from ..data.findings import examine, read_with
 from ..data.reading import column_names
 from ..data.settings import Columns
 from ..decisions.levels import level_in_words

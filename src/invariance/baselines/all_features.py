@@ -19,7 +19,7 @@ from ..exceptions import SettingError
 from ..kinds import OutcomeKind
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
-from ..prediction.everything import rates
+from ..prediction.all_features import rates
 from ..prediction.predictor import places_of_rows
 from ..screening import standardized
 from .base import Baseline, kind_for

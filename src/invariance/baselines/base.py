@@ -23,7 +23,7 @@ from ..kinds import OutcomeKind
 from ..models.base import Family, kind_of
 from ..models.registry import family_of, with_family_columns
 from ..moments.least_squares import least_squares
-from ..prediction.everything import pooled_model
+from ..prediction.all_features import pooled_model
 from ..prediction.predictor import PredictedOutcome
 from ..priors import as_prior
 from ..screening import LassoScreen, Screening

@@ -21,7 +21,7 @@ from ..kernels.row_residuals import triangular_factor
 from ..kinds import OutcomeKind
 from ..models.registry import family_of
 from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
-from ..prediction.everything import pooled_model
+from ..prediction.all_features import pooled_model
 from ..screening import (
     LassoFit,
     cross_validated_lasso,

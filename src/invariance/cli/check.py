@@ -26,7 +26,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..data.findings import DataCheck
+    from ..data.check import DataCheck
 
 Roles = Mapping[str, str | None]
 
@@ -59,7 +59,7 @@ def check(
     """
     with messages(given, json):
         from .._tools.sections import as_text
-        from ..data.findings import examine
+        from ..data.check import examine
         from ..data.settings import Columns
         from .inputs import try_fit
         from .outputs import Files, checked_outputs, deliver

@@ -17,12 +17,12 @@ import numpy as np
 from .._tools.parallel import free_bytes, n_workers
 from .._tools.progress import compilation_explained
 from ..data.columns import resolve_columns
-from ..data.design import parts_of, refuse_design
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import stated
 from ..data.reading import TableFile
 from ..data.settings import FileFormat
 from ..data.sources import RowSource, crowded, frame_of, source_of, table_files
+from ..data.structure import parts_of, refuse_design
 from ..decisions.pipeline import FitSettings
 from ..estimators.bip import BIP
 from ..exceptions import DataError, Message, SettingError, use

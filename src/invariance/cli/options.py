@@ -355,7 +355,7 @@ class FitOptions(ModelOptions, TableOptions):
     @property
     def compared(self) -> Any:
         """As `MultiEnvironmentData.from_table` takes the environment."""
-        from ..data.design import along
+        from ..data.structure import along
 
         if self.along is None and (self.ar or self.within):
             raise SettingError("--ar and --within are for sequences along a column: add --along.")

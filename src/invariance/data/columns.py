@@ -15,11 +15,11 @@ import numpy as np
 from .._tools.arrays import Floats
 from .._tools.text import in_series
 from ..exceptions import DataError, Remedy, SettingError, use
+from .basis import Spline
 from .checks import check_unique, nearest, quoted, with_counts
 from .labels import encode_labels, in_natural_order, level_of, written
 from .reading import AS_PYTHON, NumberForm, limit_of, number_formats, reads_as_number
 from .settings import BELOW_LIMIT, Columns, FileFormat, listed_names
-from .terms import Spline
 
 ADVICE = {
     "feature": "it held numbers when the model was fitted, and needs numbers here",

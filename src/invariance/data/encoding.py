@@ -12,6 +12,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, Message, use
+from .basis import Dummies, Numbers, SplineBasis, Term
 from .checks import check_distinct_labels, quoted, warn
 from .columns import (
     MISSING_LEVEL,
@@ -30,7 +31,6 @@ from .columns import (
 )
 from .features import Features
 from .labels import level_of, tell_alike
-from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import Message, Remedy, use
 from .checks import alike, in_print, listing, quoted, rows_text
 from .columns import MISSING_LEVEL, MOST_RANGES, Choices, RawTable, Refusal, as_mended
-from .copies import equal_columns
+from .duplicates import equal_columns
 from .encoding import ColumnSummary
 from .gaps import Exclusion, MissingValues, exclusions
 from .labels import encode_labels, label_of, level_of

@@ -43,8 +43,7 @@ from .columns import (
     resolve_columns,
     table_of,
 )
-from .copies import warn_of_equal_columns
-from .design import Along, Clock, Design, clock_of, parts_of, refuse_repeats
+from .duplicates import warn_of_equal_columns
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
 from .labels import encode_labels, tell_alike
@@ -66,6 +65,7 @@ from .outcomes import (
 from .reading import TableFile, column_names, read_columns, with_columns
 from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single, stated_once
 from .site_level import SiteLevel, warn_of_site_level
+from .structure import Along, Clock, Design, clock_of, parts_of, refuse_repeats
 from .weights import Weights, weighted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._tools.arrays import Mask
 from .._tools.text import printable
-from ..data.design import Design
+from ..data.structure import Design
 from ..models.base import BoundModel
 from ..models.invariance_test import Tolerance
 from ..models.random_deviations import GaussianRandomDeviations

@@ -81,17 +81,17 @@ from .levels import (
     in_short,
     separates_effects,
 )
-from .luck import Luck, luck
 from .pipeline import Findings
 from .residual_check import Autocorrelation, NoiseChecks, autocorrelation, noise_checks
 from .rules import RULES, RULES_IN_WORDS, Rule, all_subsets, falls_back
+from .selection_error import Luck, luck
 from .site_level import absorbed_baselines, site_level_caution
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from ..prediction.choice import Choice
+    from ..prediction.model_choice import Choice
     from ..prediction.predictions import Predictions, Price
 
 # Of a subset that is not compatible with invariance, or of one environment

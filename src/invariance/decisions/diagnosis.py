@@ -51,8 +51,8 @@ from .environments import (
     worst_environment,
 )
 from .levels import Grade, Heterogeneity, heterogeneity_of
-from .luck import Luck
 from .pipeline import Data, Findings, FitSettings
+from .selection_error import Luck
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,8 +18,8 @@ from .._tools.text import (
     name_labels,
     with_equal_decimals,
 )
+from ..data.basis import Dummies, SplineBasis
 from ..data.checks import listing
-from ..data.terms import Dummies, SplineBasis
 from ..exceptions import SettingError
 from ..models.base import moments_of, rows_of
 from ..models.gaussian_mean import MeanGaussian

@@ -50,7 +50,7 @@ from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
-from ..prediction.choice import Selection, check_predict_with, check_regressor
+from ..prediction.model_choice import Selection, check_predict_with, check_regressor
 from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictions import Predictions
 from ..prediction.predictor import PredictedOutcome, Predictor

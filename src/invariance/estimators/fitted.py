@@ -17,14 +17,14 @@ from .._tools.arrays import Floats, Mask
 from .._tools.names import PredictWith
 from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
-from ..data.design import Span
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..data.reading import with_columns
+from ..data.structure import Span
 from ..data.weights import weighted
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..kinds.classes import log_odds
 from ..kinds.time import concordance
-from ..prediction.choice import check_predict_with
+from ..prediction.model_choice import check_predict_with
 from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictor import (
     LinearPredictor,

@@ -25,10 +25,10 @@ from .._tools.sections import Rendered, Section
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
-from ..data.design import Span
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
+from ..data.structure import Span
 from ..decisions.decision import Verdict
 from ..decisions.levels import (
     LEFT_FREE,
@@ -37,12 +37,12 @@ from ..decisions.levels import (
     in_short,
     level_in_words,
 )
-from ..decisions.luck import Luck
+from ..decisions.selection_error import Luck
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
-from ..prediction.choice import Choice
+from ..prediction.model_choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
 from ..prediction.predictions import Price
 from ..prediction.predictor import (

@@ -33,11 +33,11 @@ from ..data.columns import (
     known_columns,
     refuse_beyond_double,
 )
-from ..data.design import Design, clock_of, is_columns, parts_of, refuse_repeats
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
 from ..data.settings import Columns, FileFormat
+from ..data.structure import Design, clock_of, is_columns, parts_of, refuse_repeats
 from ..data.weights import Weights, weighted
 from ..decisions.pipeline import Data
 from ..exceptions import (

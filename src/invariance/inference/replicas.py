@@ -17,7 +17,7 @@ from .._tools.parallel import ordered_map
 from ..exceptions import EngineError
 from ..kernels.active_set import Scoring, active_set
 from ..kernels.cholesky import score_subsets
-from ..kernels.moves import Best, BlockRule, Effort, SubsetPrior, sweeps
+from ..kernels.mcmc import Best, BlockRule, Effort, SubsetPrior, sweeps
 from ..kernels.row_residuals import GramRows, gram_rows, without_values
 from ..models.base import GuessesFlips
 from .base import Report, RunOptions, ScoredSubsets, Target

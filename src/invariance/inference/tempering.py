@@ -19,7 +19,7 @@ from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
 from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
-from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
+from .mode_search import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import (
     AnySampler,
     GenericSampler,

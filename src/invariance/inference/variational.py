@@ -32,7 +32,7 @@ from .base import (
     with_remarks,
 )
 from .mean_field import Ascent, Cyclical, FreeSpace, MeanField, Mixture, climb, measured
-from .modes import MISSED_SHARE, around, find_modes, with_swaps
+from .mode_search import MISSED_SHARE, around, find_modes, with_swaps
 
 Start = Literal["uninformative", "informative", "searched"]
 

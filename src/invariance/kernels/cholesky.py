@@ -12,8 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from .compilation import AS_PART
 from .compiled import copy_into, kernel, longest
-from .parts import AS_PART
 from .row_residuals import PairedMoments, gram_entry, rank_from_rows, rows_at_hand, share_from_rows
 
 # Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in

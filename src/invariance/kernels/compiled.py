@@ -27,7 +27,7 @@ from numba.misc.appdirs import AppDirs
 
 from .._tools.files import replacing
 from ..exceptions import InvarianceWarning
-from .parts import AS_PART, AS_WHOLE, called_as
+from .compilation import AS_PART, AS_WHOLE, called_as
 
 _KERNELS = Path(__file__).parent
 _CARRIED = _KERNELS / "__pycache__"

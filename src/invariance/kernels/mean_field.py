@@ -13,8 +13,8 @@ from numba.extending import overload
 
 from .active_set import Scoring
 from .cholesky import SubsetWork, score_members
+from .compilation import AS_PART
 from .compiled import copy_into, kernel
-from .parts import AS_PART
 
 
 class Objective(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from .compilation import AS_PART
 from .compiled import ZERO, copy_into, kernel
-from .parts import AS_PART
 
 # Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those
 # before it.

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..data.basis import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..data.checks import largest_size
 from ..data.encoding import Encoding, check_names
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
+from ..kernels.additive import component_overlaps, component_shares
 from ..kernels.cholesky import settle
-from ..kernels.components import component_overlaps, component_shares
 from ..moments.least_squares import (
     DEPENDENT,
     LeastSquares,

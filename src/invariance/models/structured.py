@@ -26,9 +26,9 @@ from scipy.stats import rankdata
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.text import format_subset, in_quotes, printable
 from ..data.checks import SMALLEST_ENVIRONMENT, largest_size
-from ..data.design import Design
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.structure import Design
 from ..exceptions import DataError, use
 from ..moments.moments import Moments
 from . import gaussian_fits

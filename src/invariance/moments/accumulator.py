@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers
 from .._tools.parallel import free_bytes
+from ..data.basis import Dummies, SplineBasis
 from ..data.checks import check_scale, nearest, quoted
 from ..data.columns import (
     ADVICE,
@@ -35,7 +36,6 @@ from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import TEXT, kind_of
-from ..data.terms import Dummies, SplineBasis
 from ..data.weights import Weights, repeated
 from ..exceptions import DataError, use
 from .moments import EnvironmentMoments, Moments, add_rows, assembled, in_columns, merged, widened

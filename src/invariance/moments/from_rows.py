@@ -24,12 +24,12 @@ from .._tools.parallel import (
 )
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
+from ..data.basis import SplineBasis
 from ..data.checks import MISSING, check_known, check_unique
 from ..data.columns import Choices, resolve_columns
-from ..data.design import refuse_design
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import FileSource, RowSource, RowTask, TableSource, source_of
-from ..data.terms import SplineBasis
+from ..data.structure import refuse_design
 from ..exceptions import DataError, InvarianceError, SettingError
 from .accumulator import CheckedRows, MomentsAccumulator, screened
 

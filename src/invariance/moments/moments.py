@@ -29,7 +29,7 @@ from ..data.checks import (
     quoted,
 )
 from ..data.columns import free_name
-from ..data.copies import warn_of_equal_moments
+from ..data.duplicates import warn_of_equal_moments
 from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.missing import announce_constant, losses

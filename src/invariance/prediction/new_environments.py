@@ -23,8 +23,8 @@ from ..kinds import NUMBER, OutcomeKind
 from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from .choice import Refits, Selection, build, columns_of_kind
-from .everything import without
+from .all_features import without
+from .model_choice import Refits, Selection, build, columns_of_kind
 from .predictor import (
     PredictedOutcome,
     Predictor,

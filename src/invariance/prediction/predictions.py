@@ -13,7 +13,7 @@ from .._tools.arrays import Floats
 from .._tools.progress import ProgressMode
 from ..exceptions import SettingError
 from ..models.base import rows_for
-from .choice import Choice, Refits, Selection, build, choose
+from .model_choice import Choice, Refits, Selection, build, choose
 from .new_environments import (
     OUT_OF_TIME,
     EnvironmentErrors,

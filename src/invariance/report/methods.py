@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator
 
 from .._tools.text import format_count, in_series, printable
 from .._version import __version__
-from ..data.design import Design
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.structure import Design
 from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
 from ..decisions.effects import standard_errors_in_words
@@ -34,7 +34,7 @@ from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.summary import format_percent, format_small_p_value
-from ..prediction.everything import shrinks
+from ..prediction.all_features import shrinks
 from .page import Block
 
 

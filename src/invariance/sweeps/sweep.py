@@ -26,8 +26,8 @@ from .._tools.text import duration, name_labels, shorten
 from .._version import __version__
 from ..data.checks import check_whole_number, did_you_mean, largest_size, nearest, quoted, warn
 from ..data.columns import frame_names
-from ..data.design import is_columns, refuse_design
 from ..data.settings import Columns, Environments, listed_names
+from ..data.structure import is_columns, refuse_design
 from ..decisions.decision import NO_LEVEL
 from ..decisions.levels import LEFT_FREE
 from ..decisions.pipeline import FitSettings, as_baseline, generator

@@ -8,7 +8,7 @@ import numpy as np
 
 from .cholesky import sweep_in_place, to_unit_diagonal
 from .compiled import copy_into, kernel
-from .moves import best_of, score_in_block, write_block
+from .mcmc import best_of, score_in_block, write_block
 from .row_residuals import gram_entry, gram_row, share_from_rows, subtract
 
 # Forward selection, except that a column of which little is left must explain much more to enter.

@@ -19,9 +19,9 @@ from .._tools.time_limit import out_of_time
 from ..exceptions import DataError
 from ..kernels.active_set import ActiveSet, active_set, flip_changes
 from ..kernels.cholesky import score_subsets
-from ..kernels.moves import Best, BlockRule
+from ..kernels.matching_pursuit import FORWARD, MATCHING, add_synergies, cliques, scan_cliques
+from ..kernels.mcmc import Best, BlockRule
 from ..kernels.row_residuals import without_values
-from ..kernels.search import FORWARD, MATCHING, add_synergies, cliques, scan_cliques
 from .base import EXAMPLES, RunOptions, Target
 from .mean_field import MeanField
 from .replicas import (

@@ -35,7 +35,7 @@ from ..models.random_deviations import GaussianRandomDeviations
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from ..moments.random_intercept import uncertainty
-from .everything import (
+from .all_features import (
     least_squares_line,
     line_of_everything,
     mean_deviance,
