@@ -420,7 +420,7 @@ class PiecewiseExponential(Regression):
         # Nobody is watched beyond the last step.
         with np.errstate(invalid="ignore"):
             lengths = np.where(last, 0.0, np.diff(begins, append=0.0))
-        widths = (1.0 + extra)[:, None] * lengths
+        widths = np.ascontiguousarray((1.0 + extra)[:, None] * lengths)
         firsts = np.arange(shape[1] + 1) if free else self._firsts(data, rates.cuts)
         joined = (
             np.ascontiguousarray(starts[:, firsts]),
