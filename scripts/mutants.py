@@ -1309,7 +1309,7 @@ MUTANTS = (
         file="decisions/heterogeneity.py",
         find="np.maximum(self.standard_error, self.hartung_knapp)",
         replace="np.minimum(self.standard_error, self.hartung_knapp)",
-        tests=("tests/decisions/test_heterogeneity.py",),
+        tests=("tests/decisions/test_meta_analysis.py",),
     ),
     Mutant(
         "maximum-likelihood-of-tau",
@@ -1322,7 +1322,7 @@ MUTANTS = (
             "    )\n"
         ),
         replace="    return np.asarray(0.5 * (((weights * around) ** 2).sum(axis=0) - total))\n",
-        tests=("tests/decisions/test_heterogeneity.py",),
+        tests=("tests/decisions/test_meta_analysis.py",),
     ),
     Mutant(
         "infinite-effects-stretch-axes",
