@@ -16,7 +16,6 @@ import pytest
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGE = (RESULTS / "replication.md").read_text(encoding="utf-8")
-GENES = (RESULTS / "genes.md").read_text(encoding="utf-8")
 # "Exact discovery, … ([summary](summaries/comparison-p10-list.csv)):" and the table after it
 TABLES = re.compile(
     r"^([A-Z][^\n(]*) \(\[summary\]\(summaries/([\w-]+)\.csv\)\):\n\n((?:\|[^\n]*\n)+)",
@@ -135,22 +134,3 @@ def test_the_reading_that_is_recommended(name: str) -> None:
 def test_minus_one_fails_in_both_readings() -> None:
     methods = ["BIP-VI-two-starts (per-row)", "BIP-VI-two-starts (whole)"]
     assert rates("comparison-p450-penalties", methods).max(axis=None) < 0.3
-
-
-def test_the_gene_panels_show_no_method_above_chance() -> None:
-    start = GENES.find("| method | setting | predicted |")
-    if start < 0 or "A null result" not in GENES:
-        pytest.skip("the page has no table of the panels")
-    head, *lines = rows_of(GENES[start : GENES.index("\n\n", start)])
-    for line in lines:
-        for column in (
-            number for number, name in enumerate(head) if name.startswith("p (") or name == "p"
-        ):
-            assert float(line[column]) >= 0.05, line
-    by_setting = {(line[0], line[1]): line for line in lines}
-    correct = head.index("correct")
-    assert (
-        float(by_setting["BIP-VI", "t=0.5"][correct])
-        > float(by_setting["ICP-screen", "α=0.01"][correct])
-        == 0.0
-    )
