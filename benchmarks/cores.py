@@ -210,12 +210,14 @@ def main() -> None:
         tempering(20, 2, 25)(1)
         measured("tempering", 0.0, run, workers, 1)
     if "logistic" in wanted:
-        p = 11 if options.quick else 16
+        p = 11 if options.quick else 18
         logistic(11)(1)
         measured(f"logistic, {p} features", 2.0**p, logistic(p), workers, 1)
     if "sweep" in wanted:
         run = whole_sweep(12, 4) if options.quick else whole_sweep(64, 63)
-        measured("sweep", 0.0, run, workers, 1, whole_sweep(12, 11))
+        # As many outcomes as workers: a process that starts while it is measured would count.
+        warm = whole_sweep(max(12, max(workers) + 1), max(11, max(workers)))
+        measured("sweep", 0.0, run, workers, 1, warm)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from .data.checks import answers_papers_words, nearest, quoted, warn
 from .data.features import as_masks
 from .exceptions import SettingError
 from .kernels.subset_sums import (
-    add_features,
     draw_from,
     fill_remaining,
     inclusion_from,
@@ -57,7 +56,7 @@ class BoundPrior:
         if self._independent:
             total = self._weights[0] - np.sum(self._log_chances[1])
         else:
-            total = np.logaddexp.reduce(self._log_size_mass)
+            total = self._log_total
         object.__setattr__(self, "log_normalizer", float(total))
 
     @cached_property
@@ -116,23 +115,27 @@ class BoundPrior:
             np.all(self._weights == self._weights[0])
         )
 
+    @property
+    def _log_total(self) -> float:
+        """log of the sum of odds times size weight over the support"""
+        if self._exchangeable:
+            return float(np.logaddexp.reduce(self._log_size_mass))
+        _, log_out = self._log_chances
+        return float(self._remaining_mass[0, 0] - np.sum(log_out))
+
     @cached_property
     def _log_size_mass(self) -> Floats:
-        """Unnormalised log mass of each number of free features, (t + 1,)."""
+        """Unnormalised log mass of each number of free features that are exchangeable, (t + 1,)."""
         counts = np.arange(self._weights.size)
-        if self._exchangeable:
-            # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
-            logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
-            return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
-        log_in, log_out = self._log_chances
-        mass = self._of_no_feature()
-        add_features(mass, log_in, log_out)
-        return mass - np.sum(log_out) + self._weights
+        # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
+        logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
+        return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
 
     def _of_no_feature(self) -> Floats:
         """(t + 1,) log distribution of the size before any feature is drawn: 0 for certain"""
         return np.append(0.0, np.full(self._weights.size - 1, -np.inf))
 
+    @cached_property
     def _remaining_mass(self) -> Floats:
         """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first
         j free features are in and the others are drawn independently by their odds; the last column
@@ -174,7 +177,7 @@ class BoundPrior:
                 result[:, feature] = rng.random(n) < np.exp(log_in[j])
         else:
             drawn = np.empty((n, self.free.size), dtype=bool)
-            draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)), drawn)
+            draw_from(self._remaining_mass, log_in, rng.random((self.free.size, n)), drawn)
             result[:, self.free] = drawn
         return result
 
@@ -194,7 +197,7 @@ class BoundPrior:
         else:
             inclusion = np.empty(self.free.size)
             inclusion_from(
-                self._remaining_mass(), log_in, log_out, self._of_no_feature(), inclusion
+                self._remaining_mass, log_in, log_out, self._of_no_feature(), inclusion
             )
             result[self.free] = inclusion
         return np.minimum(result, 1.0)

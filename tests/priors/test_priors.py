@@ -43,10 +43,14 @@ def plain_weights(prior: Prior, masks: np.ndarray) -> np.ndarray:
 
 
 def size_distribution(bound: BoundPrior) -> np.ndarray:
-    """(p + 1,) probability of each size"""
-    first = len(bound.forced)
-    mass = np.exp(bound._log_size_mass - bound.log_normalizer)
-    return np.pad(mass, (first, len(bound.feature_names) + 1 - first - len(mass)))
+    """(p + 1,) probability of each size, one free feature after the other"""
+    forced = len(bound.forced)
+    mass = np.full(len(bound.feature_names) + 1 - forced, -np.inf)
+    mass[0] = 0.0
+    for odds in bound.log_odds[bound.free]:
+        mass[1:] = np.logaddexp(mass[1:], mass[:-1] + odds)
+    weighted = mass + bound.log_size_weight[forced:]
+    return np.pad(np.exp(weighted - bound.log_normalizer), (forced, 0))
 
 
 @st.composite

@@ -88,14 +88,6 @@ def _add_feature(mass, log_in, log_out):
 
 
 @kernel
-def add_features(mass, log_in, log_out):
-    """Extend, in place, the log distribution of sizes (t + 1,) by features with log chances (f,) of
-    in and of out."""
-    for j in range(log_in.size):
-        _add_feature(mass, log_in[j], log_out[j])
-
-
-@kernel
 def fill_remaining(table, log_in, log_out):
     """Fill table (f + 1, t + 2), whose last row and last column (too many: -inf) are given: [j, k]
     is the expected weight of the sizes when k of the first j features are in."""

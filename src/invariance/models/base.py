@@ -298,6 +298,8 @@ def listed_subsets(members: NDArray32, n_features: int) -> Mask:
 
 def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
     """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
+    if np.array_equal(free, np.arange(n_features)):
+        return draws.copy()
     masks = np.zeros((len(draws), n_features), dtype=bool)
     masks[:, free] = draws
     masks[:, np.asarray(forced, dtype=np.intp)] = True
