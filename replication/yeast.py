@@ -158,7 +158,8 @@ def load_yeast(
         found = read_hdf5(files[0]) if kinds == {"hdf5"} else read_rdata(files[0])
     else:
         raise DataError(
-            f"load_yeast needs one file, or text files: load_yeast('Kemmeren.RData'). {ORIGIN}"
+            f"load_yeast needs one file, a folder with {STRAINS}, or text files: "
+            f"load_yeast('Kemmeren.RData'). {ORIGIN}"
         )
     return _checked(YeastDeletions(*found, notes=_digests(files)))
 
@@ -203,6 +204,12 @@ def _strains(file: Path, observational: str | None) -> YeastDeletions:
     archive of NumPy."""
     try:
         with np.load(file, allow_pickle=False) as archive:
+            lacking = [name for name in _STRAIN_ARRAYS if name not in archive]
+            if lacking:
+                raise DataError(
+                    f"{file.name} has no {quoted(lacking)}: {STRAINS} needs the arrays "
+                    f"{', '.join(_STRAIN_ARRAYS)}."
+                )
             ratios, genes, deleted, replicate, changes = (archive[name] for name in _STRAIN_ARRAYS)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise DataError(

@@ -392,3 +392,12 @@ def test_a_strain_file_that_is_cut_short(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:600])
     with pytest.raises(DataError, match=r"cannot be read as deletions\.npz"):
         load_yeast(file)
+
+
+def test_a_strain_file_without_an_array(tmp_path: Path) -> None:
+    file = write_strains(tmp_path / "deletions.npz")
+    with np.load(file) as archive:
+        arrays = {name: archive[name] for name in archive if name != "replicate"}
+    np.savez(file, **arrays)
+    with pytest.raises(DataError, match="has no 'replicate'"):
+        load_yeast(file)
