@@ -70,6 +70,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/style.py --check
 
 # Offline: MathJax and the inventories of other projects lie in docs/.
 docs: $(VENV)/.docs
