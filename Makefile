@@ -91,7 +91,7 @@ environments: $(VENV)/.test
 	$(BIN)/python benchmarks/real_environments.py --out results/environments $(if $(SETS),--sets $(SETS))
 
 bench: $(VENV)/.test
-	for script in $(filter-out %/check.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out %/check.py %/on_device.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # Ratios to plain NumPy beside the committed ones: make bench-check FLOOR=0.5 ONLY="exact rows"
 bench-check: $(VENV)/.test
