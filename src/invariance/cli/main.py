@@ -258,8 +258,8 @@ def explain(
     """Find which environment breaks invariance: in intercept, slopes or noise.
 
     Fits as `invariance fit` does and compares each environment with all others. Also: the result
-    without each of them, which experiment would separate the leading subsets, the cost of small
-    environments, and how often luck among so many subsets would select as much.
+    without each of them, the cost of small environments, and how often luck among so many subsets
+    would select as much.
     """
     with messages(given, json):
         from .._tools.sections import Section, as_text
