@@ -602,12 +602,12 @@ def test_what_cannot_be_fitted_without_an_environment_takes_nothing_from_the_oth
         X, times, site, event=np.ones(52)
     )
     assert model.decision_.prediction.reason == ""
-    price = model.decision_.price
+    price = model.cost_of_invariance()
     assert len(model.new_environments().left_out) == 4
     assert (np.isnan(price.selected).sum(), np.isnan(price.everything).sum()) == (0, 4)
     again = clone(model).fit(X, times, site, event=np.ones(52))
     again.new_environments()
-    np.testing.assert_array_equal(again.decision_.price.selected, price.selected)
+    np.testing.assert_array_equal(again.cost_of_invariance().selected, price.selected)
 
 
 def test_shrunk_rates_do_not_depend_on_the_unit_of_exposure() -> None:

@@ -17,7 +17,7 @@ from scipy.stats import t
 
 from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
-from .._tools.names import PlotKind
+from .._tools.names import PlotKind, PredictWith
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_count, format_subset, in_quotes, in_series, printable
 from .._tools.time_limit import out_of_time
@@ -84,7 +84,7 @@ from .levels import (
 from .pipeline import Findings
 from .residual_check import Autocorrelation, NoiseChecks, autocorrelation, noise_checks
 from .rules import RULES, RULES_IN_WORDS, Rule, all_subsets, falls_back
-from .selection_error import Luck, luck
+from .selection_error import ChanceSelection, chance_selection
 from .site_level import absorbed_baselines, site_level_caution
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..prediction.model_choice import Choice
-    from ..prediction.predictions import Predictions, Price
+    from ..prediction.predictions import CostOfInvariance, Predictions
 
 # Of a subset that is not compatible with invariance, or of one environment
 NO_LEVEL = "none"
@@ -459,12 +459,13 @@ UNCHALLENGED = (
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
     """The subset (p,) that a rule chose; predictions : by it or by all features, where these were
-    asked for"""
+    asked for; predict_with : which of these was asked for"""
 
     findings: Findings
     mask: Mask
     rule: Rule
     predictions: Predictions | None = None
+    predict_with: PredictWith = "auto"
 
     @cached_property
     def selected(self) -> tuple[str, ...]:
@@ -758,55 +759,30 @@ class Decision(Rendered):
         return by_prediction and self.findings.posterior.n_environments > 1
 
     @cached_property
-    def luck(self) -> Luck:
-        """Whether luck among many subsets would do as well: simulated when it is first asked for,
-        in about a second for ten features. SettingError where that is not possible."""
+    def chance_selection(self) -> ChanceSelection:
+        """Simulated data sets in which a feature that is not invariant is selected; SettingError
+        where that is not possible."""
         unchallenged = [
             feature.name
             for feature in self.features
             if feature.selected and feature.never_challenged
         ]
-        return luck(
-            self.findings,
-            self.mask,
-            self.rule,
-            as_mask(unchallenged, self.findings.posterior.feature_names),
-        )
+        names = self.findings.posterior.feature_names
+        return chance_selection(self.findings, self.mask, self.rule, as_mask(unchallenged, names))
 
     @property
-    def known_luck(self) -> Luck | None:
-        """As far as it was asked for."""
-        return vars(self).get("luck")
-
-    def explain_luck(self) -> str:
-        """In words; or why it cannot be told."""
-        return _or_why_not(lambda: self.luck)
+    def known(self) -> dict[str, ChanceSelection | CostOfInvariance]:
+        """What was asked for of the model and takes other fits: "luck" and "price"."""
+        found = {"luck": vars(self).get("chance_selection")}
+        if self.predictions is not None:
+            found["price"] = vars(self.predictions).get("cost_of_invariance")
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def prediction(self) -> Choice | None:
         """Whether all features predict, or the selected ones, and why; None where nothing
         predicts."""
         return None if self.predictions is None else self.predictions.choice
-
-    @property
-    def price(self) -> Price | None:
-        """What invariance costs, in environments left out: found when it is first asked for, by
-        repeating the selection without each; None where nothing predicts."""
-        return None if self.predictions is None else self.predictions.price
-
-    def explain_price(self, repeat: bool = False) -> str:
-        """In words; or why it cannot be told. A selection that takes long is repeated for it only
-        if `repeat`."""
-        if self.predictions is None:
-            return ""
-        if repeat or self.findings.cheap_without_each or self.predictions.repeated:
-            return _or_why_not(lambda: self.price)
-        n = self.findings.posterior.n_environments
-        return (
-            "What invariance costs was not estimated, because that repeats the selection without "
-            f"each of {n} "
-            "environments. In Python decision_.price estimates it, on the command line --save."
-        )
 
     @property
     def n_tried(self) -> int:
@@ -816,6 +792,12 @@ class Decision(Rendered):
         if predictive is None:
             return n if self.compatible.all_scored else len(self.survey.masks)
         return int(predictive.diagnostics.get("subsets_tested", n))
+
+    @property
+    def predictor_in_words(self) -> str:
+        """Return what predicts, and why."""
+        assert self.predictions is not None
+        return self.predictions.told(self.predict_with)
 
     @property
     def sections(self) -> tuple[Section, ...]:
@@ -1001,7 +983,7 @@ class Decision(Rendered):
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
         tried = self.known_by_tolerance
         level = compatible.accepted.level
-        known = None if self.predictions is None else self.predictions.known_price
+        price = self.known.get("price")
         content = {
             "verdict": self.verdict,
             "level": self.level,
@@ -1016,13 +998,13 @@ class Decision(Rendered):
             if tried is None
             else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
-            "luck": self.known_luck,
+            "luck": self.known.get("luck"),
             "price_of_a_column": self.findings.score.price,
             "predicts_with": None
             if self.predictions is None
-            else self.predictions.resolved(self.predictions.asked),
+            else self.predictions.resolved(self.predict_with),
             "prediction": None if self.prediction is None else self.prediction.content,
-            "price": None if known is None else known.content,
+            "price": None if price is None else price.content,
             "absorbed_baselines": self.absorbed_baselines,
             "evidence": self.evidence,
             "compatible": {
@@ -1141,14 +1123,6 @@ def papers_view(model: BoundModel) -> str:
         "no difference"
         f"{'' if isinstance(model, BayesianGaussian) else small}."
     )
-
-
-def _or_why_not(ask: Callable[[], object]) -> str:
-    """The answer, or why it cannot be had"""
-    try:
-        return str(ask())
-    except SettingError as error:
-        return str(error)[:1].upper() + str(error)[1:]
 
 
 def _or_none(names: tuple[str, ...] | None) -> str:
@@ -1469,16 +1443,17 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "baseline", verdict.baseline
     if verdict.follows:
         yield "elsewhere", verdict.follows
-    if decision.known_luck is not None:
-        yield "luck", str(decision.known_luck)
+    known = {name: str(value) for name, value in decision.known.items()}
+    if "luck" in known:
+        yield "luck", known["luck"]
     yield (
         "selected",
         f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}",
     )
     if decision.predictions is not None:
-        yield "predicts with", str(decision.predictions)
-        if decision.predictions.known_price is not None:
-            yield "price", str(decision.predictions.known_price)
+        yield "predicts with", decision.predictor_in_words
+        if "price" in known:
+            yield "price", known["price"]
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         least = (

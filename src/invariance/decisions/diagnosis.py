@@ -50,7 +50,7 @@ from .environments import (
 )
 from .levels import Grade, Heterogeneity, heterogeneity_of
 from .pipeline import Data, Findings, FitSettings
-from .selection_error import Luck
+from .selection_error import ChanceSelection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -432,7 +432,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         if self.sites.without and self.sites.largest < len(self.feature_names):
             yield Section("Small environments", tuple(_small_environments(self)))
 
-    def to_dict(self, luck: Luck | None = None) -> dict[str, Any]:
+    def to_dict(self, luck: ChanceSelection | None = None) -> dict[str, Any]:
         """As values that JSON can hold; luck : of the decision, where it was asked for"""
         same = (
             "alarm",
@@ -474,7 +474,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         plain: dict[str, Any] = to_json(content, null)
         return plain
 
-    def to_json(self, path: str | Path | None = None, luck: Luck | None = None) -> str:
+    def to_json(self, path: str | Path | None = None, luck: ChanceSelection | None = None) -> str:
         """`to_dict` as strict JSON, also written to `path`"""
         return written(self.to_dict(luck), path)
 

@@ -167,7 +167,7 @@ def _no_effects(decision: Decision) -> str:
 def _nothing_left_out(decision: Decision, kind: str) -> str:
     if decision.findings.posterior.n_environments < 2 or decision.predictions is None:
         return "With one environment none can be left out."
-    found = decision.predictions.new_environments(decision.predictions.asked)
+    found = decision.predictions.new_environments(decision.predict_with)
     left_out = found.left_out
     if not left_out:
         return found.why_none
@@ -391,7 +391,7 @@ def _labelled(
 def _left_out(decision: Decision) -> Any:
     """The errors in environments left out of what predicts."""
     assert decision.predictions is not None
-    return decision.predictions.new_environments(decision.predictions.asked)
+    return decision.predictions.new_environments(decision.predict_with)
 
 
 _IDEAL = {"intercept": 0.0, "slope": 1.0}
@@ -485,7 +485,7 @@ def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> P
     names = name_labels([predictive.feature_names[j] for j in held[:_MOST_COLUMNS]], _LONGEST_NAME)
     n = len(masks)
     several = predictive.n_environments > 1
-    evidence = predictive.leading_evidence(n)
+    evidence = predictive.leading_evidence(n, elsewhere=False)
     chosen = (masks == decision.mask).all(axis=1)
     widths = [_dots_width(held), *[_WIDTH_OF_BARS] * (3 if several else 2)]
     apart = {} if has_layout(figure) else _APART

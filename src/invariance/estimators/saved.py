@@ -37,14 +37,14 @@ from ..decisions.levels import (
     in_short,
     level_in_words,
 )
-from ..decisions.selection_error import Luck
+from ..decisions.selection_error import ChanceSelection
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.model_choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
-from ..prediction.predictions import Price
+from ..prediction.predictions import CostOfInvariance
 from ..prediction.predictor import (
     AveragedFit,
     Design,
@@ -114,7 +114,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
     ]
     predictions.leave_out([*kinds, "constant"])
     known = not choice.reason and not predictions.new_environments("selected").not_left_out
-    price = predictions.price if known else None
+    price = predictions.cost_of_invariance if known else None
     return {
         "format": FORMAT,
         "versions": {
@@ -142,7 +142,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "heterogeneity": to_json(model.decision_.heterogeneity),
         "baseline": to_json(model.decision_.baseline),
         "ranked_by": model.decision_.posterior.kind,
-        "luck": to_json(model.decision_.known_luck),
+        "luck": to_json(model.decision_.known.get("luck")),
         "prediction": to_json(_placed(choice, posterior.environments)),
         "price": None if price is None else to_json(_placed(price, posterior.environments)),
         "predictors": {
@@ -377,7 +377,9 @@ class SavedModel(IntervalRegressor):
         self._ranked_by = (
             self.predictive_ if content["ranked_by"] == "predictive" else None
         ) or self.posterior_
-        self.luck_ = None if content["luck"] is None else from_json(Luck, content["luck"])
+        self.luck_ = (
+            None if content["luck"] is None else from_json(ChanceSelection, content["luck"])
+        )
         self.fingerprint_ = content["fingerprint"]
         self.versions_ = content["versions"]
         self.settings_, self.outcome_ = content["settings"], self._outcome
@@ -393,7 +395,9 @@ class SavedModel(IntervalRegressor):
         self.prediction_ = _labelled(from_json(Choice, content["prediction"]), self.environments_)
         price = content["price"]
         self.price_ = (
-            None if price is None else _labelled(from_json(Price, price), self.environments_)
+            None
+            if price is None
+            else _labelled(from_json(CostOfInvariance, price), self.environments_)
         )
         self.regressor_ = getattr(self._predictor("auto"), "regressor", None)
         self._regressor = None if "average" in self._predictors else self.settings_["regressor"]

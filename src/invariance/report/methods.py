@@ -327,15 +327,15 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
     predictions = decision.predictions
     assert predictions is not None
-    yield f"Predictions are made with {subject.source.worded(str(predictions))}"
-    if not np.isnan(predictions.choice.ratio) and predictions.asked == "auto":
+    yield f"Predictions are made with {subject.source.worded(decision.predictor_in_words)}"
+    if not np.isnan(predictions.choice.ratio) and decision.predict_with == "auto":
         yield (
             "Each environment was left out of both fits in turn, the selection as it is; the "
             "selected features predict "
             "where the largest error of all features is more than "
             f"{predictions.choice.threshold:.2f} times theirs."
         )
-    kind = predictions.resolved(predictions.asked)
+    kind = predictions.resolved(decision.predict_with)
     if kind == "everything" and predictions.regressor is None and predictions.selection.linear:
         usual = (
             "the average of pooled least squares and of least squares with a random intercept "

@@ -38,7 +38,7 @@ from ..decisions.effects import (
     tau_text,
 )
 from ..decisions.levels import LEFT_FREE
-from ..exceptions import SettingError
+from ..exceptions import SettingError, or_why_not
 from ..models.base import INVERSE_LINKS, Level, kind_of, link_of
 from ..models.bayesian import BayesianLinearGaussian
 from ..models.random_deviations import GaussianRandomDeviations
@@ -343,7 +343,7 @@ def left_out_blocks(subject: Subject) -> Iterator[Block]:
     """How predictions did in each environment left out, and what else was compared."""
     if subject.posterior.n_environments > 1:
         found = subject.model.new_environments()
-        price = subject.source.worded(subject.decision.explain_price())
+        price = subject.source.worded(subject.model.explain_cost())
         if found.left_out:
             told = f"Each environment is predicted by {found.by_in_words}, fitted without it."
             caption = (
@@ -647,7 +647,7 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
         table = _subset_table(caption, predictive, decision.mask, str(decision.compatible))
         told = [reading(predictive)]
         if decision.is_compatible and several:
-            told.append(subject.source.worded(decision.explain_luck()))
+            told.append(subject.source.worded(or_why_not(subject.model.chance_selection)))
         yield Block(
             title,
             sentences=told,
@@ -759,7 +759,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         for name in subject.data.features.columns
         if name not in subject.model.predictor_.design.columns
     ]
-    if unused and predictions.resolved(predictions.asked) == "everything":
+    if unused and predictions.resolved(decision.predict_with) == "everything":
         why = (
             "constant in every environment, which are too few to tell what it does, or a "
             "combination of others"
@@ -767,7 +767,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(
             sentences=[f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."]
         )
-    price = predictions.known_price
+    price = decision.known.get("price")
     if price is not None and len(price.environments):
         errors = {
             "Selected without it": price.selected,
