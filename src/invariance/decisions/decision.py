@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..prediction.model_choice import Choice
-    from ..prediction.predictions import CostOfInvariance, Predictions
+    from ..prediction.predictions import Predictions
 
 # Of a subset that is not compatible with invariance, or of one environment
 NO_LEVEL = "none"
@@ -771,7 +771,7 @@ class Decision(Rendered):
         return chance_selection(self.findings, self.mask, self.rule, as_mask(unchallenged, names))
 
     @property
-    def known(self) -> dict[str, ChanceSelection | CostOfInvariance]:
+    def known(self) -> dict[str, Any]:
         """What was asked for of the model and takes other fits: "luck" and "price"."""
         found = {"luck": vars(self).get("chance_selection")}
         if self.predictions is not None:
