@@ -47,7 +47,6 @@ from .all_features import (
     without,
 )
 from .predictor import (
-    AveragedFit,
     Design,
     LinearPredictor,
     Predictor,
@@ -163,19 +162,12 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     if kind == "everything":
         if selection.linear:
             line = line_of_everything(data)
-            design = Design.of(data, line.columns)
-            noise = _squares(data, line.columns, line.coefficients, line.intercept) / line.freedom
-            about = line.coefficients, line.intercept, 1.0, noise, line.freedom, design
-            member = AveragedFit(np.arange(len(line.columns)), *about)
-            found = LinearPredictor(design, (member,), np.asarray, line.effects)
+            found = replace(_of_fits([line], [1.0], data), effects=line.effects)
             used = as_mask(data.features.with_columns(line.columns), data.features.names)
             model = selection.target.model.at_level(Level.full)
             return found if line.effects is None else _deviating(found, model, used[None])
-        return _of_fits(
-            [regression_on_everything(selection.settings.family, rows_for("whole", data))],
-            [1.0],
-            data,
-        )
+        family = selection.settings.family
+        return _of_fits([regression_on_everything(family, rows_for("whole", data))], [1.0], data)
     masks = np.zeros((1, data.features.n_features), dtype=bool)
     weights = np.ones(1)
     level = Level.full
@@ -273,13 +265,6 @@ def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredict
     return (
         SurvivalPredictor(*average, baselines=baselines) if baselines else LinearPredictor(*average)
     )
-
-
-def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, intercept: float) -> float:
-    """Sum of squared errors of a line in all rows"""
-    if isinstance(data, Moments):
-        return data.n_rows * squared_error(data, -1, columns, coefficients, intercept)
-    return float(np.sum((data.y - columns_of(data, columns) @ coefficients - intercept) ** 2))
 
 
 # ---------------------------------------------------------------- the gate
@@ -429,11 +414,12 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
         # no remedy: the selected ones predict already
         reason = f"{error.args[0].what.removesuffix('.')}."
     if selection.kind.by_least_squares:
-        middle = (
-            np.zeros(0),
-            float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean()),
+        spread = (
+            np.sqrt(squared_error(data, -1, (), np.zeros(0), data.pooled_mean[data.outcome]))
+            if isinstance(data, Moments)
+            else data.y.std()
         )
-        errors[errors < _ROUNDING * np.sqrt(_squares(data, (), *middle) / data.n_rows)] = 0.0
+        errors[errors < _ROUNDING * spread] = 0.0
     everything, selected = errors
     ratio, threshold = gate(everything, selected, selection.kind)
     uses = "selected" if reason or ratio > threshold else "everything"

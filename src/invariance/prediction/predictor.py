@@ -222,6 +222,27 @@ _LARGE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
+class LinearFit:
+    """A line by least squares. columns : k names; coefficients : (k,); freedom : degrees of freedom
+    that are left; effects : (E, 1 + k) by what intercepts of environments differ, then 0, where
+    estimated"""
+
+    columns: tuple[str, ...]
+    coefficients: Floats
+    intercept: float
+    freedom: float
+    effects: Floats | None = None
+
+    def predict(self, X: Floats) -> Floats:
+        """(n,) of rows X (n, k)"""
+        return X @ self.coefficients + self.intercept
+
+    @staticmethod
+    def mean(predictor: Floats) -> Floats:
+        return predictor
+
+
+@dataclass(frozen=True, eq=False)
 class AveragedFit:
     """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise :
     residual variance;
@@ -504,10 +525,12 @@ class SurvivalPredictor(LinearPredictor):
         return list(zip(self.baselines, risks, strict=True))
 
 
-def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
+def member_of(
+    fit: Fit | LinearFit, weight: float, data: EnvironmentData, used: tuple[str, ...]
+) -> AveragedFit:
     design = Design.of(data, fit.columns)
     rows = rows_of(data)
-    freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
+    freedom = getattr(fit, "freedom", max(design.n_rows - 1.0 - design.rank, 1.0))
     at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)
     coefficients = np.ascontiguousarray(fit.coefficients, dtype=float)
     if rows is None:
