@@ -4,6 +4,7 @@ intervals."""
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,6 @@ from invariance.prediction.new_environments import (
     NewEnvironments,
     calibration_groups,
     few_environments,
-    figures_of,
 )
 from invariance.prediction.predictor import PredictedOutcome
 from line_twins import mixed_by_rows
@@ -268,6 +268,10 @@ def glm(
 ) -> np.ndarray:
     """Coefficients by statsmodels."""
     return sm.GLM(y, columns, family=family, offset=offset).fit(tol=1e-12).params
+
+
+def figures_of(kind: Any, *columns: Any) -> dict[str, float]:
+    return {name: each.value for name, each in kind.measured(*columns).items()}
 
 
 def test_figures_of_probabilities() -> None:

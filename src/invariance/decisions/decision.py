@@ -58,10 +58,8 @@ from .effects import (
     ONE_VALUE,
     PENALISED,
     SEPARATION,
-    Unit,
     effect_records,
     effect_section,
-    units_of,
 )
 from .environments import (
     ALARM,
@@ -81,7 +79,7 @@ from .levels import (
     in_short,
     separates_effects,
 )
-from .pipeline import Findings
+from .pipeline import Findings, asks_for_compatible
 from .residual_check import Autocorrelation, NoiseChecks, autocorrelation, noise_checks
 from .rules import RULES, RULES_IN_WORDS, Rule, all_subsets, falls_back
 from .selection_error import ChanceSelection, chance_selection
@@ -467,6 +465,23 @@ class Decision(Rendered):
     predictions: Predictions | None = None
     predict_with: PredictWith = "auto"
 
+    @property
+    def model(self) -> BoundModel:
+        """By which subsets are judged."""
+        return self.findings.target.model.untilted
+
+    @property
+    def tolerance(self) -> Tolerance:
+        return self.findings.tolerance
+
+    @property
+    def predictive(self) -> Posterior | None:
+        return self.findings.predictive
+
+    @property
+    def n_environments(self) -> int:
+        return self.findings.posterior.n_environments
+
     @cached_property
     def selected(self) -> tuple[str, ...]:
         return self.findings.posterior.names_of(self.mask)
@@ -525,14 +540,14 @@ class Decision(Rendered):
     def level(self) -> str:
         """The level of invariance at which the chosen subset is compatible, "none" if it is at
         none."""
-        if self.findings.posterior.n_environments < 2 or not self.is_compatible:
+        if self.n_environments < 2 or not self.is_compatible:
             return NO_LEVEL
         return str(self.findings.level)
 
     @cached_property
     def heterogeneity(self) -> Heterogeneity:
         """Whether the effects of the chosen features are the same, whatever the baselines."""
-        found = heterogeneity_of(self.findings.judge.model, self.mask, self.accepted)
+        found = heterogeneity_of(self.model, self.mask, self.accepted)
         if (
             found.grade is Grade.no_difference
             and self.worst is not None
@@ -542,11 +557,11 @@ class Decision(Rendered):
         between = self.between_environments
         if between is None or not self.selected:
             return found
-        figures = {"tau": between.tau, "i2": between.i2, "p_interaction": between.p_value}
-        by_feature = {}
-        for j, column in enumerate(self.columns):
-            by_feature[column] = {name: float(values[j]) for name, values in figures.items()}
-        return replace(found, by_feature=by_feature)
+        figures = zip(
+            *map(np.ndarray.tolist, (between.tau, between.i2, between.p_value)), strict=True
+        )
+        each = (dict(zip(("tau", "i2", "p_interaction"), row, strict=True)) for row in figures)
+        return replace(found, by_feature=dict(zip(self.columns, each, strict=True)))
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
@@ -554,23 +569,23 @@ class Decision(Rendered):
         label."""
         outcome_name = self.findings.posterior.outcome_name
         kind = None if self.predictions is None else self.predictions.outcome.kind
-        return baseline_of(self.findings.judge.model, self.mask, outcome_name, kind)
+        return baseline_of(self.model, self.mask, outcome_name, kind)
 
     @cached_property
     def shifted(self) -> tuple[str, ...]:
         """Chosen features that environments move, given the others."""
-        full = self.findings.judge.model.at_level(Level.full)
-        moved = [
-            j
+        full = self.model.at_level(Level.full)
+        names = self.findings.posterior.feature_names
+        return tuple(
+            names[j]
             for j in np.flatnonzero(self.mask).tolist()
             if never_challenged(full, self.mask, j, self.accepted) is False
-        ]
-        return tuple(self.findings.posterior.feature_names[j] for j in moved)
+        )
 
     @cached_property
     def noise(self) -> NoiseChecks | None:
         """Checks of the chosen subset's residuals; None where there are none to make."""
-        return noise_checks(self.findings.judge.model, self.mask, self.findings.tolerance)
+        return noise_checks(self.model, self.mask, self.tolerance)
 
     @cached_property
     def features(self) -> tuple[FeatureRole, ...]:
@@ -606,35 +621,31 @@ class Decision(Rendered):
     def posterior(self) -> Posterior:
         """By which the rule selects: the predictive one or, where no subset is compatible or the
         rule asks for it, the paper's."""
-        predictive = (
-            self.findings.predictive if getattr(self.rule, "by_prediction", False) else None
-        )
-        return self.findings.posterior if predictive is None else predictive
+        predictive = self.predictive if asks_for_compatible(self.rule) else None
+        return predictive or self.findings.posterior
 
     @property
     def selects_by_posterior(self) -> bool:
         """Whether the rule selected by the posterior: one that asks for compatible subsets cannot
         if there are none."""
-        return (
-            not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None
-        )
+        return not asks_for_compatible(self.rule) or self.predictive is not None
 
     @cached_property
     def components(self) -> Components | None:
         """By which factor, or which coefficient along the variable; None where environments are one
         label."""
-        return components_of(self.findings.judge.model, self.mask, self.findings.tolerance)
+        return components_of(self.model, self.mask, self.tolerance)
 
     @cached_property
     def autocorrelation(self) -> Autocorrelation | None:
         """Of residuals of the chosen subset, where it is known when rows were taken."""
-        return autocorrelation(self.findings.judge.model, self.mask)
+        return autocorrelation(self.model, self.mask)
 
     @cached_property
     def curves(self) -> Curves | None:
         """Level and coefficients along the variable; None where environments are not compared along
         one."""
-        model = self.findings.judge.model
+        model = self.model
         if (
             not isinstance(model, StructuredDeviations)
             or self.components is None
@@ -652,38 +663,34 @@ class Decision(Rendered):
     @cached_property
     def worst_at_all(self) -> WorstEnvironment | None:
         """The same at the full level: it may deviate in its baseline or its noise, too."""
-        model = self.findings.target.model
+        full = self.findings.level is Level.full
         return (
-            self.worst if model.level is Level.full else self._worst_by(model.at_level(Level.full))
+            self.worst if full else self._worst_by(self.findings.target.model.at_level(Level.full))
         )
 
     def _worst_by(self, model: BoundModel) -> WorstEnvironment | None:
-        n = self.findings.posterior.n_environments
-        if (
-            n < 2
-            or self.components is not None
-            or not self.judged
-            or (compared_model(model) is None and model.compared_by(self.mask) is None)
-        ):
+        compared = compared_model(model) is not None or model.compared_by(self.mask) is not None
+        if self.n_environments < 2 or self.components is not None or not (self.judged and compared):
             return None
         worst = worst_environment(environment_tests(model, self.mask).each())
-        return worst if worst is not None and worst.p_value < ALARM / n else None
+        small = worst is not None and worst.p_value < ALARM / self.n_environments
+        return worst if small else None
 
     @cached_property
     def effective_tolerance(self) -> float:
         """Share of themselves by which the coefficients of the chosen subset may differ: rho, or
         less where the signal is so strong that such differences would explain more of the residual
         variance than is tolerated."""
-        model = self.findings.judge.model
-        rho = self.findings.tolerance.rho
+        model = self.model
+        rho = self.tolerance.rho
         signal = model.signal_of(model.gain_many(self.mask[None]))
-        allowed = self.findings.tolerance.noncentrality(signal, model.n_informative)
+        allowed = self.tolerance.noncentrality(signal, model.n_informative)
         return float(np.sqrt(allowed[0] / signal[0])) if signal[0] > 0.0 else rho
 
     @property
     def tolerates_less(self) -> bool:
         """Whether the effective tolerance is noticeably below rho."""
-        return self.effective_tolerance < 0.9 * self.findings.tolerance.rho
+        return self.effective_tolerance < 0.9 * self.tolerance.rho
 
     @cached_property
     def without_worst(self) -> tuple[float, float] | None:
@@ -693,15 +700,11 @@ class Decision(Rendered):
         if self.worst is None or self.worst.environment is None:
             return None
         try:
-            others = self.findings.judge.model.without(self.worst.environment)
+            others = self.model.without(self.worst.environment)
         except DataError:
             return None
-        left = np.isin(
-            np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object)
-        )
-        evidence = (
-            Judge(others, self.findings.tolerance).evidence(left[None], elsewhere=False).one()
-        )
+        left = np.array([name in self.selected for name in others.feature_names])
+        evidence = Judge(others, self.tolerance).evidence(left[None], elsewhere=False).one()
         return evidence.p_invariant, evidence.p_exact
 
     @cached_property
@@ -726,13 +729,10 @@ class Decision(Rendered):
     @property
     def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
         """As far as it was asked for, or is found in seconds."""
-        if "by_tolerance" in vars(self) or not self._asks_for_compatible:
+        known = "by_tolerance" in vars(self) or not self._asks_for_compatible
+        if known or (self.findings.cheap_again and not out_of_time("other tolerances")):
             return self.by_tolerance
-        return (
-            self.by_tolerance
-            if self.findings.cheap_again and not out_of_time("other tolerances")
-            else None
-        )
+        return None
 
     @cached_property
     def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
@@ -741,22 +741,20 @@ class Decision(Rendered):
         what is compatible."""
         if not self._asks_for_compatible:
             return {}
-        own = self.findings.tolerance.rho
-        found = {}
+        own = self.tolerance.rho
+        found: dict[float, tuple[str, ...] | None] = {}
         for rho in sorted({*_OTHER_TOLERANCES, own}):
-            findings = (
-                self.findings
-                if rho == own
-                else self.findings.at(replace(self.findings.tolerance, rho=rho))
-            )
-            chosen = None if findings.predictive is None else self.rule.select(findings)
-            found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
+            findings = self.findings
+            if rho != own:
+                findings = findings.at(replace(self.tolerance, rho=rho))
+            found[rho] = None
+            if findings.predictive is not None:
+                found[rho] = findings.posterior.names_of(self.rule.select(findings))
         return found
 
     @property
     def _asks_for_compatible(self) -> bool:
-        by_prediction = bool(getattr(self.rule, "by_prediction", False))
-        return by_prediction and self.findings.posterior.n_environments > 1
+        return asks_for_compatible(self.rule) and self.n_environments > 1
 
     @cached_property
     def chance_selection(self) -> ChanceSelection:
@@ -787,7 +785,7 @@ class Decision(Rendered):
     @property
     def n_tried(self) -> int:
         """Subsets that were tested for invariance."""
-        predictive = self.findings.predictive
+        predictive = self.predictive
         n = self.findings.posterior.n_subsets
         if predictive is None:
             return n if self.compatible.all_scored else len(self.survey.masks)
@@ -838,24 +836,16 @@ class Decision(Rendered):
     def estimates(self) -> Estimates:
         """Coefficients of the chosen subset and their standard errors, which every table and
         picture shows."""
-        return self.findings.judge.model.estimates(self.mask)
+        return self.model.estimates(self.mask)
 
     @cached_property
     def between_environments(self) -> MetaAnalysis | None:
         """How each coefficient of the chosen subset differs between environments; None if these are
         not one label."""
-        own = self.findings.judge.model.own_estimates(self.mask, self.estimates)
-        return (
-            None
-            if own is None
-            else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
-        )
-
-    @cached_property
-    def units(self) -> dict[str, Unit]:
-        """The change of each column that an effect is of."""
-        assert self.predictions is not None
-        return units_of(self.predictions.selection.data)
+        own = self.model.own_estimates(self.mask, self.estimates)
+        if own is None:
+            return None
+        return heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
         """Return coefficients of the chosen subset with intervals, in each environment and in the
@@ -992,7 +982,7 @@ class Decision(Rendered):
             "invariant": self.invariant if posterior.n_environments > 1 else None,
             "selected": self.selected,
             "rule": self.rule_says,
-            "tolerance": self.findings.tolerance,
+            "tolerance": self.tolerance,
             "effective_tolerance": self.effective_tolerance,
             "by_tolerance": None
             if tried is None
@@ -1046,7 +1036,7 @@ class FitSummary(Rendered):
         """Each section as soon as it is known: the verdict first."""
         yield from self.decision.found()
         posterior, *more = self.posterior.sections
-        if self.decision.findings.posterior.n_environments > 1:  # the verdict counts the subsets
+        if self.decision.n_environments > 1:  # the verdict counts the subsets
             posterior = replace(
                 posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets")
             )
@@ -1192,7 +1182,7 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     found = decision.heterogeneity
     k = len(decision.selected)
     outcome = printable(posterior.outcome_name)
-    rho = decision.findings.tolerance.rho
+    rho = decision.tolerance.rho
     between = f"between the {posterior.n_environments:,} environments"
     everyone = f"in {everywhere(posterior)}"
     apart = "between environments"
@@ -1210,11 +1200,11 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     if not k:
         if grade in (Grade.alike, Grade.no_difference):
             return f"No difference was found in {outcome} itself {between} ({values})."
-        lowest = decision.findings.tolerance.lowest_level
+        lowest = decision.tolerance.lowest_level
         part = "spread" if decision.evidence.p_spread < lowest else "distribution"
         part = "mean" if decision.evidence.p_mean < lowest else part
         return f"The {part} of {outcome} differs {apart} ({values})."
-    own = not separates_effects(decision.findings.judge.model)
+    own = not separates_effects(decision.model)
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
     shown = (
         grade
@@ -1238,9 +1228,7 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     size = format_percent(found.difference) if not np.isnan(found.difference) else ""
     interval = f"90% CI {format_percent(found.low)} to {format_percent(found.high)}"
     explained = ""
-    if not np.isnan(
-        share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])
-    ):
+    if not np.isnan(share := float(decision.model.deviation_shares(decision.mask[None])[0])):
         explained = f"; deviations explain {format_percent(share)} of the noise's variance"
     most = f", most in {in_quotes(label)} (slopes)" if label is not None and in_effects else ""
     if shown is Grade.alike:
@@ -1297,7 +1285,7 @@ def _baseline_sentence(decision: Decision) -> str:
         said.append(
             f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}."
         )
-    lowest = decision.findings.tolerance.lowest_level
+    lowest = decision.tolerance.lowest_level
     if decision.findings.level is Level.effects_noise_free:
         said.append("The noise differs, too: each environment has its own.")
     elif decision.evidence.p_spread < lowest and decision.selected:
@@ -1371,11 +1359,8 @@ def _context(decision: Decision) -> Iterator[str]:
             f"selection {chosen} in another one. Add rows from at least one other environment."
         )
     elif decision.is_compatible:
-        if decision.accepted.level < decision.findings.tolerance.level:
-            levels = (
-                f"{decision.findings.tolerance.level:g}, so p ≥ {decision.accepted.level:g} "
-                "was used"
-            )
+        if decision.accepted.level < decision.tolerance.level:
+            levels = f"{decision.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
             yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
         if compatible.n == posterior.n_subsets > 1:
             yield (
@@ -1455,7 +1440,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         if "price" in known:
             yield "price", known["price"]
     if posterior.n_environments > 1:
-        judged_by = decision.findings.judge.model.judged_by(decision.accepted)
+        judged_by = decision.model.judged_by(decision.accepted)
         least = (
             f"; rho {decision.effective_tolerance:.2g} for the selected features, whose "
             "signal is strong"
@@ -1490,12 +1475,12 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
 
 def _figures_in_words(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
-    if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
+    if decision.n_environments > 1 and np.isfinite(evidence.deviance):
         values = p_values_in_words(evidence)
         of_effects = decision.heterogeneity.same is None or values == p_values_in_words(
             decision.heterogeneity
         )
-        together = "" if of_effects else f" ({compared_in_words(decision.findings.judge.model)})"
+        together = "" if of_effects else f" ({compared_in_words(decision.model)})"
         figures.insert(0, f"{values}{together}")
     if not np.isnan(evidence.r2_new):
         figures.append(f"{format_share(evidence.r2_new)} in environments left out")

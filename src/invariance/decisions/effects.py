@@ -72,7 +72,7 @@ def effects(
 
     assert decision.predictions is not None
     scale = scale_of(decision)
-    units = decision.units
+    units = units_of(decision.predictions.selection.data)
     found = decision.coefficients(coverage)
     features = decision.predictions.selection.data.features.chosen(decision.mask)
     owners = dict(
@@ -290,7 +290,7 @@ def _rounded(spread: float) -> float:
 
 def standard_errors_in_words(decision: Decision) -> str:
     """Of which likelihood the intervals of the pooled effects are; empty where there are none."""
-    model = decision.findings.judge.model
+    model = decision.model
     if np.isnan(decision.estimates.errors[-1]).all():
         return ""
     if isinstance(model, GaussianRandomDeviations):

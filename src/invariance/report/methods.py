@@ -503,7 +503,7 @@ def _spread(baseline: BaselineDifference) -> str:
 
 def _tolerated(subject: Subject) -> Iterator[str]:
     decision = subject.decision
-    tolerance = decision.findings.tolerance
+    tolerance = decision.tolerance
     model = decision.findings.target.model
     if tolerance.rho:
         limit = (

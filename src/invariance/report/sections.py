@@ -145,9 +145,7 @@ def _who_deviates(subject: Subject) -> str:
     limit = f"p-value below 0.05/{n:,}"
     others = "the other" if n == 2 else "the others"
     parts = (
-        ""
-        if diagnosis.level is Level.full
-        else f" in {compared_in_words(decision.findings.judge.model, 'or')}"
+        "" if diagnosis.level is Level.full else f" in {compared_in_words(decision.model, 'or')}"
     )
     if not alarms:
         return f"No single environment was found to deviate from {others}{parts} (no {limit})."
@@ -268,9 +266,7 @@ def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
 def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     given = ", each given the others" if len(decision.selected) > 1 else ""
     stratified = (
-        ""
-        if decision.findings.judge.model.level is Level.full
-        else ", with a baseline for each environment"
+        "" if decision.model.level is Level.full else ", with a baseline for each environment"
     )
     yield f"From one fit of the selected features to all rows{stratified}{given}."
     if decision.verdict.grade in (Grade.differ, Grade.but_for):
@@ -281,7 +277,7 @@ def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     else:
         yield "This model gives no intervals."
     yield from infinite_in_words(decision)
-    if isinstance(decision.findings.target.model.untilted, GaussianRandomDeviations):
+    if isinstance(decision.model, GaussianRandomDeviations):
         yield SHRUNKEN
     shown = set(decision.effects()["feature"])
     curved = [name for name in decision.selected if name not in shown]
@@ -532,7 +528,7 @@ def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
 def feature_blocks(subject: Subject) -> Iterator[Block]:
     decision = subject.decision
     posterior = subject.posterior
-    predictive = subject.decision.findings.predictive
+    predictive = subject.decision.predictive
     several = posterior.n_environments > 1
     features = decision.features
     weighed = (
@@ -633,7 +629,7 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
     """By prediction, then by invariance alone."""
     decision = subject.decision
     posterior = subject.posterior
-    predictive = subject.decision.findings.predictive
+    predictive = subject.decision.predictive
     several = posterior.n_environments > 1
     caption = f"{'Compatible subsets' if several else 'Subsets'}, the best predictor first"
     title = "Compatible with invariance, by prediction" if several else "By prediction"
