@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import chdtrc
 from scipy.stats import t
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Mask, Names
 from .._tools.json import null, to_json
 from .._tools.names import PlotKind, PredictWith
 from .._tools.sections import Rendered, Section, as_text
@@ -237,7 +237,7 @@ class FeatureRole:
     constant_within: bool = False
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it, labels as text."""
         if self.broken is None or self.broken.environment is None:
             return vars(self)
@@ -483,11 +483,11 @@ class Decision(Rendered):
         return self.findings.posterior.n_environments
 
     @cached_property
-    def selected(self) -> tuple[str, ...]:
+    def selected(self) -> Names:
         return self.findings.posterior.names_of(self.mask)
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the columns of the chosen features, to which the coefficients belong."""
         return self.findings.target.model.features.chosen(self.mask).columns
 
@@ -572,7 +572,7 @@ class Decision(Rendered):
         return baseline_of(self.model, self.mask, outcome_name, kind)
 
     @cached_property
-    def shifted(self) -> tuple[str, ...]:
+    def shifted(self) -> Names:
         """Chosen features that environments move, given the others."""
         full = self.model.at_level(Level.full)
         names = self.findings.posterior.feature_names
@@ -727,7 +727,7 @@ class Decision(Rendered):
         return in_short(self.level, self.verdict, self.heterogeneity, self.baseline)
 
     @property
-    def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
+    def known_by_tolerance(self) -> dict[float, Names | None] | None:
         """As far as it was asked for, or is found in seconds."""
         known = "by_tolerance" in vars(self) or not self._asks_for_compatible
         if known or (self.findings.cheap_again and not out_of_time("other tolerances")):
@@ -735,14 +735,14 @@ class Decision(Rendered):
         return None
 
     @cached_property
-    def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
+    def by_tolerance(self) -> dict[float, Names | None]:
         """What the rule would select at other tolerances of differences between coefficients, and
         at that of the fit; None where no subset is compatible. Empty where the rule does not ask
         what is compatible."""
         if not self._asks_for_compatible:
             return {}
         own = self.tolerance.rho
-        found: dict[float, tuple[str, ...] | None] = {}
+        found: dict[float, Names | None] = {}
         for rho in sorted({*_OTHER_TOLERANCES, own}):
             findings = self.findings
             if rho != own:
@@ -769,7 +769,7 @@ class Decision(Rendered):
         return chance_selection(self.findings, self.mask, self.rule, as_mask(unchallenged, names))
 
     @property
-    def known(self) -> dict[str, Any]:
+    def known(self) -> Fields:
         """What was asked for of the model and takes other fits: "luck" and "price"."""
         found = {"luck": vars(self).get("chance_selection")}
         if self.predictions is not None:
@@ -964,7 +964,7 @@ class Decision(Rendered):
 
         return plot(self, kind, ax, top)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Fields:
         """As values that JSON can hold; numbers that are not known are None."""
         posterior = self.findings.posterior
         compatible = self.compatible
@@ -1015,7 +1015,7 @@ class Decision(Rendered):
             "coefficients": coefficients.to_dict("records"),
             "effects": effect_records(self),
         }
-        plain: dict[str, Any] = to_json(content, null)
+        plain: Fields = to_json(content, null)
         return plain
 
 
@@ -1115,7 +1115,7 @@ def papers_view(model: BoundModel) -> str:
     )
 
 
-def _or_none(names: tuple[str, ...] | None) -> str:
+def _or_none(names: Names | None) -> str:
     return "no subset is compatible" if names is None else format_subset(names)
 
 

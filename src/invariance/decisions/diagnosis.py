@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.stats import t as student
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.json import null, to_json, written
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
@@ -78,8 +78,8 @@ class Refit:
 
     inclusion: Floats
     predictive_inclusion: Floats
-    selected: tuple[str, ...] | None = None
-    best: tuple[str, ...] | None = None
+    selected: Names | None = None
+    best: Names | None = None
     best_r2: float = float("nan")
     best_p_invariant: float = float("nan")
     p_against_best: float = float("nan")
@@ -232,7 +232,7 @@ class OwnCoefficients:
     1 + k) by the coefficients of all; NaN of columns that are constant there; share : of the
     noise's variance that deviations explain"""
 
-    names: tuple[str, ...]
+    names: Names
     estimates: Floats
     margins: Floats
     usual: Floats
@@ -255,7 +255,7 @@ class OwnCoefficients:
         estimates = np.column_stack([found.levels[:-1], fit.local_coefficients])
         return cls((OWN_MEAN, *fit.columns), estimates, margins, usual, found.share)
 
-    def content(self, tests: Sequence[EnvironmentTest]) -> list[dict[str, Any]]:
+    def content(self, tests: Sequence[EnvironmentTest]) -> list[Fields]:
         """A row for each environment and name"""
         ends = {"lower": self.estimates - self.margins, "upper": self.estimates + self.margins}
         figures = {"estimate": self.estimates, **ends, "usual": self.usual}
@@ -293,7 +293,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         compared
     """
 
-    feature_names: tuple[str, ...]
+    feature_names: Names
     evidence: SubsetEvidence
     unjudged: str
     tolerance: Tolerance
@@ -325,7 +325,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return worst_environment(self.tests)
 
     @property
-    def unlike(self) -> tuple[Hashable, ...]:
+    def unlike(self) -> Labels:
         """Environments whose p-value is below the threshold."""
         decided = ((test.environment, test.deviation) for test in self.tests)
         return tuple(
@@ -432,7 +432,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         if self.sites.without and self.sites.largest < len(self.feature_names):
             yield Section("Small environments", tuple(_small_environments(self)))
 
-    def to_dict(self, luck: ChanceSelection | None = None) -> dict[str, Any]:
+    def to_dict(self, luck: ChanceSelection | None = None) -> Fields:
         """As values that JSON can hold; luck : of the decision, where it was asked for"""
         same = (
             "alarm",
@@ -445,7 +445,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "tolerance",
         )
         more = "inclusion", "predictive_inclusion", "level"
-        content: dict[str, Any] = {"format": FORMAT} | {
+        content: Fields = {"format": FORMAT} | {
             name: getattr(self, name) for name in (*same, *more)
         }
         content |= {
@@ -471,7 +471,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "own_coefficients": None if self.own is None else self.own.content(self.tests),
             "luck": luck,
         }
-        plain: dict[str, Any] = to_json(content, null)
+        plain: Fields = to_json(content, null)
         return plain
 
     def to_json(self, path: str | Path | None = None, luck: ChanceSelection | None = None) -> str:

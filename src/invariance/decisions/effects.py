@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats
 from .._tools.sections import Section
 from .._tools.text import (
     COLUMNS,
@@ -131,7 +131,7 @@ def _between_environments(decision: Decision, coverage: float, n: int) -> dict[s
     return columns
 
 
-def effect_records(decision: Decision) -> list[dict[str, Any]] | None:
+def effect_records(decision: Decision) -> list[Fields] | None:
     """Return the rows of the table with those of environments, labels as text; None if there are no
     effects."""
     if decision.predictions is None:
@@ -191,7 +191,7 @@ def effect_section(decision: Decision) -> Section | None:
             "between environments"
         )
         about += "; in a new one: 95% prediction interval." if predicted else "."
-    told: dict[str, Any] = {"title": "Effects", "sentences": (about,), "notes": tuple(notes)}
+    told: Fields = {"title": "Effects", "sentences": (about,), "notes": tuple(notes)}
     taken = sum(2 + max(map(display_width, cells)) for cells in zip(head, *rows, strict=True))
     if taken > COLUMNS - 2 - _SHORTEST_LABEL:
         facts = (

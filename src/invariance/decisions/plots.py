@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Mask
 from .._tools.plotting import (
     CHOSEN,
     FAINT,
@@ -273,7 +273,7 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
     cut = n < compared.n_environments
     ax.set_ylabel(f"environment ({n} of {compared.n_environments:,})" if cut else "environment")
     outcome = shorten(compared.outcome_name, _LONGEST_NAME)
-    above: dict[str, Any] = {
+    above: Fields = {
         "loc": "lower left",
         "bbox_to_anchor": (0.0, 1.0),
         "ncols": 3,
@@ -582,7 +582,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
         (~compatible, FAINT, "not compatible"),
         (compatible, PLAIN, "compatible"),
     ):
-        look: dict[str, Any] = {
+        look: Fields = {
             "s": 8 if many else 18,
             "alpha": 0.5 if many else 0.8,
             "lw": 0,
@@ -611,7 +611,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     for evidence, marker, colour, label in marked:
         ends = evidence.difference_low, evidence.difference, evidence.difference_high
         low, middle, high = np.maximum(ends, _LEAST_DIFFERENCE)
-        bar: dict[str, Any] = {
+        bar: Fields = {
             "xerr": [[middle - low], [high - middle]],
             "color": colour,
             "lw": 1.2,
@@ -638,7 +638,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
             decision, _cut(len(known), decision.findings.posterior.n_subsets, "subsets")
         ),
     )
-    below: dict[str, Any] = {
+    below: Fields = {
         "loc": "upper center",
         "bbox_to_anchor": (0.5, -0.14),
         "ncols": 3,

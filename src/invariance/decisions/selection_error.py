@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Mask, Names
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import format_count, format_subset
@@ -47,9 +47,9 @@ class ChanceSelection:
     environment, and all is Gaussian.
     """
 
-    selected: tuple[str, ...]
-    invariant: tuple[str, ...]
-    unchallenged: tuple[str, ...]
+    selected: Names
+    invariant: Names
+    unchallenged: Names
     subsets: int
     simulated: int
     share: float

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import platform
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.files import write_text
 from .._tools.json import from_json, read_object, to_json
 from .._tools.names import PlotKind, PredictWith
@@ -69,13 +69,13 @@ _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
 _KEPT: dict[str, tuple[str, Any]] = {
     "predict_with": ("predict_with", str),
-    "set_aside": ("_set_aside", tuple[str, ...]),
+    "set_aside": ("_set_aside", Names),
     "outcome": ("_outcome", PredictedOutcome),
     "by_name": ("_by_name", bool),
     "layout": ("_layout", Layout),
     "n_features_in": ("n_features_in_", int),
     "support": ("support_", Mask),
-    "selected_features": ("selected_features_", tuple[str, ...]),
+    "selected_features": ("selected_features_", Names),
     "inclusion_probabilities": ("inclusion_probabilities_", Floats),
     "coefficients": ("coef_", Floats),
     "intercept": ("intercept_", float),
@@ -96,13 +96,13 @@ def save(model: BIP, path: str | Path) -> None:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def _checksum(content: Fields) -> str:
     return hashlib.sha256(
         json.dumps(content, sort_keys=True, allow_nan=False).encode("ascii")
     ).hexdigest()
 
 
-def to_plain(model: BIP) -> dict[str, Any]:
+def to_plain(model: BIP) -> Fields:
     predictions = model._predictions
     findings = model.decision_.findings
     posterior = model.posterior_
@@ -157,18 +157,18 @@ def to_plain(model: BIP) -> dict[str, Any]:
     } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
 
 
-def _placed(found: Any, environments: tuple[Hashable, ...]) -> Any:
+def _placed(found: Any, environments: Labels) -> Any:
     """Environments by their position"""
     return replace(
         found, environments=tuple(environments.index(label) for label in found.environments)
     )
 
 
-def _labelled(found: Any, environments: tuple[Hashable, ...]) -> Any:
+def _labelled(found: Any, environments: Labels) -> Any:
     return replace(found, environments=tuple(environments[place] for place in found.environments))
 
 
-def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> dict[str, Any]:
+def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> Fields:
     design = {"design": to_json(predictor.design)}
     if isinstance(predictor, RefittedPredictor):
         dumped = _skops(f"saving a {type(predictor.regressor).__name__}").dumps(predictor.regressor)
@@ -189,7 +189,7 @@ def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> dict
 
 
 def _predictor_from_plain(
-    content: dict[str, Any], outcome: PredictedOutcome, trusted: Sequence[str]
+    content: Fields, outcome: PredictedOutcome, trusted: Sequence[str]
 ) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
@@ -215,7 +215,7 @@ def _predictor_from_plain(
     return LinearPredictor(*average, None if effects is None else from_json(Floats, effects))
 
 
-def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
+def _errors_to_plain(found: NewEnvironments, environments: Labels) -> Fields:
     """Environments by their position."""
     left_out = [
         replace(errors, environment=environments.index(errors.environment))
@@ -230,7 +230,7 @@ def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...])
 
 
 def _errors_from_plain(
-    content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...], by: str
+    content: Fields, outcome: PredictedOutcome, environments: Labels, by: str
 ) -> NewEnvironments:
     left_out = [
         errors | {"environment": environments[errors["environment"]]}
@@ -288,7 +288,7 @@ class SavedSummary(Rendered):
         model = self.model
         verdict = self.model.verdict_
         sentence = " ".join(filter(None, (verdict.effects, verdict.context))) or verdict.sentence
-        told: dict[str, Any] = {"verdict": sentence, "baseline": verdict.baseline or None}
+        told: Fields = {"verdict": sentence, "baseline": verdict.baseline or None}
         told |= {"elsewhere": verdict.follows or None}
         level = (
             level_in_words(model.level_, model._outcome.kind) if model.n_environments_ > 1 else None
@@ -347,7 +347,7 @@ class SavedModel(IntervalRegressor):
         """How a table becomes the columns of the model; None where they are the table's."""
         return self._layout.encoding
 
-    def _restore(self, content: dict[str, Any], trusted: Sequence[str]) -> None:
+    def _restore(self, content: Fields, trusted: Sequence[str]) -> None:
         self.columns = Columns(
             environment=content["environment"], handle_unknown=content["handle_unknown"]
         )

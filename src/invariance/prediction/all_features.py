@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Names
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..kinds import COUNT
@@ -66,25 +66,25 @@ def shrinks(data: Data) -> bool:
     return data.features.n_columns > min(_MOST_FREE * data.n_rows, _MOST_COLUMNS)
 
 
-def least_squares_line(data: Data, columns: tuple[str, ...]) -> LinearFit:
+def least_squares_line(data: Data, columns: Names) -> LinearFit:
     """Pooled, on these columns."""
     if isinstance(data, Moments):
         return _line(data, columns, random_intercept(data, data.places(columns), 0.0))
     return _line(data, columns, least_squares(columns_of(data, columns), data.y))
 
 
-def random_intercept_line(data: Data, columns: tuple[str, ...]) -> LinearFit:
+def random_intercept_line(data: Data, columns: Names) -> LinearFit:
     """The fixed part of a random intercept's fit, on these columns."""
     moments = moments_of(data)
     return _line(data, columns, random_intercept(moments, moments.places(columns)))
 
 
-def _line(data: Data, columns: tuple[str, ...], fit: Any) -> LinearFit:
+def _line(data: Data, columns: Names, fit: Any) -> LinearFit:
     freedom = max(data.n_rows - 1.0 - len(columns), 1.0)
     return LinearFit(columns, fit.coefficients, fit.intercept, freedom)
 
 
-def usable_columns(data: Data) -> tuple[str, ...]:
+def usable_columns(data: Data) -> Names:
     """Of all features but those that are constant in every environment, where environments are too
     few to tell what these do."""
     features = data.features
@@ -112,7 +112,7 @@ class _Spectrum(NamedTuple):
     n_rows: int
 
     @classmethod
-    def of(cls, data: Data, columns: tuple[str, ...]) -> _Spectrum:
+    def of(cls, data: Data, columns: Names) -> _Spectrum:
         if isinstance(data, Moments):
             at = data.places(columns)
             y = data.outcome
@@ -163,14 +163,14 @@ class _Spectrum(NamedTuple):
         return (self.outcome_squares - explained.sum(axis=1)) / self.freedom(penalties) ** 2
 
 
-def _ridge(data: Data, columns: tuple[str, ...]) -> LinearFit:
+def _ridge(data: Data, columns: Names) -> LinearFit:
     whole = _Spectrum.of(data, columns)
     penalty = _PENALTIES[[int(np.argmin(_errors_by_penalty(data, whole, columns)))]]
     (coefficients,), (intercept,) = whole.lines(penalty)
     return LinearFit(columns, coefficients, float(intercept), float(whole.freedom(penalty)[0]))
 
 
-def _errors_by_penalty(data: Data, whole: _Spectrum, columns: tuple[str, ...]) -> Floats:
+def _errors_by_penalty(data: Data, whole: _Spectrum, columns: Names) -> Floats:
     """(L,) mean squared errors in environments left out, which count alike"""
     if data.n_environments == 1:
         return whole.cross_validated(_PENALTIES)
@@ -252,7 +252,7 @@ def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
 _GLM_PENALTIES = np.geomspace(1e-3, 1e3, 13)
 
 
-def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]) -> Fit:
+def _penalized(family: Any, data: MultiEnvironmentData, columns: Names) -> Fit:
     errors = np.zeros(len(_GLM_PENALTIES))
     for place, label in enumerate(data.environments if data.n_environments > 1 else ()):
         with suppress(DataError):  # as where all events are in one environment
@@ -264,9 +264,7 @@ def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]
     return _penalized_fit(family, data, columns, penalty)
 
 
-def _penalized_fit(
-    family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float
-) -> Fit:
+def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: Names, penalty: float) -> Fit:
     """penalty : of columns with standard deviation 1"""
     X = columns_of(data, columns)
     kind = kind_of(family)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from sklearn.base import clone
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.names import PredictWith
 from ..data.features import Features, as_mask
 from ..data.multi_environment import MultiEnvironmentData
@@ -222,7 +221,7 @@ def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> Li
     return replace(predictor, members=tuple(members), effects=effects)
 
 
-def columns_of_kind(kind: str, selection: Selection) -> tuple[str, ...]:
+def columns_of_kind(kind: str, selection: Selection) -> Names:
     """That one fit uses: of all features, of the selected ones, or none"""
     features = selection.data.features
     if kind == "constant":
@@ -237,9 +236,9 @@ class Refits:
 
     regressor: Any
     data: MultiEnvironmentData
-    _known: dict[tuple[int, tuple[str, ...]], Floats] = field(default_factory=dict)
+    _known: dict[tuple[int, Names], Floats] = field(default_factory=dict)
 
-    def predicted(self, place: int, columns: tuple[str, ...]) -> Floats:
+    def predicted(self, place: int, columns: Names) -> Floats:
         """(n_e,) of the rows of an environment, by what is fitted to these columns of the others;
         without columns by their mean"""
         if (place, columns) not in self._known:
@@ -295,7 +294,7 @@ class Choice:
     """
 
     uses: str
-    environments: tuple[Hashable, ...]
+    environments: Labels
     everything: Floats
     selected: Floats
     ratio: float
@@ -307,7 +306,7 @@ class Choice:
     n_constant: int = 0
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it, labels as text."""
         labels = [str(label) for label in self.environments]
         return vars(self) | {"environments": labels, "worst": self.worst, "sentence": str(self)}
@@ -474,9 +473,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
     return errors
 
 
-def _fit_on(
-    selection: Selection, data: Any, columns: tuple[str, ...], names: tuple[str, ...]
-) -> Any:
+def _fit_on(selection: Selection, data: Any, columns: Names, names: Names) -> Any:
     """The fit that predicts with the selected features, of other data; where baselines are free,
     with those of the environments"""
     level = selection.level

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Labels, Names
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
 from .._tools.text import in_quotes, printable
@@ -64,7 +64,7 @@ _MOST_KEPT = 1001
 _ROUNDING = 1e-9
 
 # {environment left out: what was selected without it, as `Selection` has it}
-Selected = dict[Hashable, dict[str, Any]]
+Selected = dict[Hashable, Fields]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +81,9 @@ class EnvironmentErrors:
     """
 
     environment: Hashable
-    features: tuple[str, ...]
+    features: Names
     absolute_errors: Floats | None
-    unseen: tuple[str, ...] = ()
+    unseen: Names = ()
     rows: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class NewEnvironments(Rendered):
 
     outcome: PredictedOutcome
     left_out: tuple[EnvironmentErrors, ...]
-    impossible: tuple[Hashable, ...] = ()
+    impossible: Labels = ()
     by: str = "selected"
     not_left_out: int = 0
 
@@ -412,7 +412,7 @@ def _cumulative_hazards(
     )
 
 
-def _errors_of_rows(data: Any, place: int, predictor: Any, kind: OutcomeKind) -> dict[str, Any]:
+def _errors_of_rows(data: Any, place: int, predictor: Any, kind: OutcomeKind) -> Fields:
     """Fields of EnvironmentErrors, of the rows of an environment"""
     rows = data.rows(place)
     X = columns_of(data, predictor.design.columns)[rows]
@@ -429,14 +429,14 @@ def _errors_of_means(
     mean: Floats,
     kind: OutcomeKind,
     hazard: tuple[Floats, Floats, Floats] | None = None,
-) -> dict[str, Any]:
+) -> Fields:
     """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard
     : of `measured`"""
     rows = data.rows(place)
     y = data.y[rows]
     outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
     found = kind.measured(y, mean, **outcome_columns, hazard=hazard)
-    fields: dict[str, Any] = {"absolute_errors": None, **_plain(found)}
+    fields: Fields = {"absolute_errors": None, **_plain(found)}
     if kind.by_least_squares:
         return fields | {
             "absolute_errors": _kept(np.abs(y - mean)),
@@ -450,7 +450,7 @@ def _errors_of_means(
     return fields | {"events": round(float(count.sum())), "calibration": groups}
 
 
-def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
+def _plain(found: Mapping[str, Figure]) -> Fields:
     intervals = {name: each[1:] for name, each in found.items() if np.isfinite(each.low)}
     return {
         "figures": {name: float(each.value) for name, each in found.items()},
@@ -458,9 +458,7 @@ def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
     }
 
 
-def _errors_of_moments(
-    moments: Any, place: int, predictor: Any, kind: OutcomeKind
-) -> dict[str, Any]:
+def _errors_of_moments(moments: Any, place: int, predictor: Any, kind: OutcomeKind) -> Fields:
     """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors
     were normal, and absolute errors and groups of the rows that a second pass kept, None without
     one."""

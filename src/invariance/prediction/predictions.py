@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Labels
 from .._tools.progress import ProgressMode
 from ..exceptions import SettingError
 from ..models.base import rows_for
@@ -37,7 +37,7 @@ class CostOfInvariance:
     repeated; of all features; of a constant; NaN where not known. measure : what they are; uses :
     what predicts, as in `Choice`"""
 
-    environments: tuple[Hashable, ...]
+    environments: Labels
     selected: Floats
     everything: Floats
     constant: Floats
@@ -68,7 +68,7 @@ class CostOfInvariance:
         return cls(environments, errors[0], errors[1], errors[2], kind.price_name, uses)
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it, labels as text."""
         labels = [str(label) for label in self.environments]
         return vars(self) | {"environments": labels, "ratio": self.ratio, "sentence": str(self)}

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .._tools import sections as results
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Names
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, in_quotes, printable, shorten, with_equal_decimals
 from ..data.multi_environment import MultiEnvironmentData
@@ -395,7 +395,7 @@ def left_out_table(found: NewEnvironments) -> Table:
     return Table("Environments left out", columns, more)
 
 
-def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
+def check_comparison(comparison: Any, outcome: str, features: Names) -> None:
     """Raise where it is none, or one of other data."""
     compared = (
         getattr(comparison, "outcome_name", None),
