@@ -269,38 +269,25 @@ def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Fi
     return _Figures(test.joint, test.mean, *figures)
 
 
-class _FallbackFigures(NamedTuple):
-    """(p,) each, of a subset and each feature: see `FeatureRole`"""
+def _fallback_figures(model: BoundModel, chosen: Mask, units: list[Mask]) -> tuple[Floats, Floats]:
+    """(p,) gain and change of the expected error of each feature: see `FeatureRole`; units : (p, p)
+    one feature in each row, in parts"""
+    gains = [model.separate_gains_many(chosen | each)[each] for each in units]
+    risk = np.concatenate([model.random_effects_risk_many(chosen ^ each) for each in units])
+    own = model.random_effects_risk_many(chosen)[0]
+    known = np.isfinite(risk) & np.isfinite(own)
+    ratio = np.divide(risk, own, out=np.full(len(chosen), np.nan), where=known)
+    return np.concatenate(gains), np.sqrt(ratio) - 1.0
 
-    gain: Floats
-    error_change: Floats
 
-    @classmethod
-    def of(cls, model: BoundModel, chosen: Mask) -> _FallbackFigures:
-        p = len(chosen)
-        gains = list[Floats]()
-        risks = list[Floats]()
-        for start in range(0, p, _AT_ONCE):
-            features = np.arange(start, min(start + _AT_ONCE, p))
-            units = np.arange(p) == features[:, None]
-            gains.append(
-                model.separate_gains_many(chosen | units)[np.arange(len(features)), features]
-            )
-            risks.append(model.random_effects_risk_many(chosen ^ units))
-        risk = np.concatenate(risks)
-        own = model.random_effects_risk_many(chosen)[0]
-        known = np.isfinite(risk) & np.isfinite(own)
-        ratio = np.divide(risk, own, out=np.full(p, np.nan), where=known)
-        return cls(np.concatenate(gains), np.sqrt(ratio) - 1.0)
-
-    def role_outside(self, j: int, price: float) -> Role:
-        """Of a feature that was not selected; what is worth its price and lowers the error was left
-        out since beside it a selected one is not worth its price"""
-        if self.gain[j] < price:
-            return Role.too_small
-        if np.isnan(self.error_change[j]):
-            return Role.not_judged
-        return Role.raises_error if self.error_change[j] >= 0.0 else Role.left_out
+def _fallback_role(gain: float, price: float, error_change: float) -> Role:
+    """Of a feature that was not selected; what is worth its price and lowers the error was left out
+    since beside it a selected one is not worth its price"""
+    if gain < price:
+        return Role.too_small
+    if np.isnan(error_change):
+        return Role.not_judged
+    return Role.raises_error if error_change >= 0.0 else Role.left_out
 
 
 def feature_roles(
@@ -315,22 +302,31 @@ def feature_roles(
     p = len(chosen)
     own = _subset_figures(findings, chosen[None], accepted)
     # In parts, each of which concerns few features: models may compute what these need on demand.
-    flips = [chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
-    parts = [_subset_figures(findings, masks, accepted) for masks in flips]
-    flipped = _Figures(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    units = [np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
+    parts = [_subset_figures(findings, chosen ^ each, accepted) for each in units]
+    flipped = _Figures(*map(np.concatenate, zip(*parts, strict=True)))
     with np.errstate(invalid="ignore"):
         r2_change = np.where(np.isfinite(flipped.r2), flipped.r2 - own.r2, np.nan)
         gains = flipped.weight - own.weight > 0.0
         gain = 2.0 * np.abs(np.where(np.isfinite(flipped.gain), flipped.gain, np.nan) - own.gain)
-    fallback_figures = _FallbackFigures.of(model, chosen) if fell_back else None
-    gain = gain if fallback_figures is None else fallback_figures.gain
-    p_gain = chdtrc(model.free_columns, gain)
+    error_change = np.full(p, np.nan)
+    if fell_back:
+        gain, error_change = _fallback_figures(model, chosen, units)
     price = findings.score.price * model.free_columns
-    holds = bool(own.p_invariant[0] >= accepted.level)
+    holds = own.p_invariant[0] >= accepted.level
     breaks = flipped.p_invariant < accepted.level
     scored = flipped.log_ratio > -np.inf
-    in_all = compatible.in_all
+    allowed = flipped.log_prior > -np.inf
     constant = model.constant_within
+    figures = {
+        "r2_change": r2_change,
+        "p_invariant": np.where(scored, flipped.p_invariant, np.nan),
+        "gain": gain,
+        "p_gain": chdtrc(model.free_columns, gain),
+        "price": price,
+        "error_change": error_change,
+        "constant_within": constant,
+    }
     outside = np.flatnonzero(~chosen)
     outside = outside[np.argsort(-np.nan_to_num(r2_change[outside], nan=-np.inf), kind="stable")]
     roles = []
@@ -343,17 +339,20 @@ def feature_roles(
                 role = Role.forced
             elif constant[j]:
                 role = Role.constant_within
-            elif in_all[j] and breaks[j]:
+            elif compatible.in_all[j] and breaks[j]:
                 role = Role.required
             challenged = never_challenged(model.at_level(Level.full), chosen, j, accepted)
         elif not scored[j]:
             role = Role.constant_within if constant[j] else Role.not_judged
-        elif fallback_figures is not None:
-            allowed = flipped.log_prior[j] > -np.inf
-            role = fallback_figures.role_outside(j, price[j]) if allowed else Role.not_allowed
+        elif not allowed[j] and (fell_back or (holds and not breaks[j])):
+            role = Role.not_allowed
+        elif fell_back:
+            role = _fallback_role(gain[j], price[j], error_change[j])
         elif not holds:
             role = Role.left_out
-        elif breaks[j]:
+        elif not breaks[j]:
+            role = Role.predicts_more if gains[j] else Role.adds_nothing
+        else:
             role = Role.breaks
             enlarged = chosen | (np.arange(p) == j)
             unseen = _tails_unseen(model, enlarged)
@@ -363,29 +362,12 @@ def feature_roles(
                 role = Role.may_break
             elif rank < MOST_OTHERS and compared_model(model) is not None:
                 broken = worst_environment(environment_tests(model, enlarged).each())
-                broken = (
-                    None if unseen and broken is not None and broken.part == VARIANCE else broken
-                )
-        elif flipped.log_prior[j] == -np.inf:
-            role = Role.not_allowed
-        else:
-            role = Role.predicts_more if gains[j] else Role.adds_nothing
-        p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
+                if unseen and broken is not None and broken.part == VARIANCE:
+                    broken = None
         name = findings.posterior.feature_names[j]
-        added = float(gain[j]), float(p_gain[j]), float(price[j])
-        error_change = (
-            np.nan if fallback_figures is None else float(fallback_figures.error_change[j])
-        )
-        figures = (
-            float(r2_change[j]),
-            p_value,
-            *added,
-            challenged,
-            broken,
-            error_change,
-            bool(constant[j]),
-        )
-        roles.append(FeatureRole(name, bool(chosen[j]), role, *figures))
+        found: Fields = {key: values[j].item() for key, values in figures.items()}
+        found |= {"never_challenged": challenged, "broken": broken}
+        roles.append(FeatureRole(name, bool(chosen[j]), role, **found))
     return tuple(roles)
 
 
@@ -1182,14 +1164,12 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     found = decision.heterogeneity
     k = len(decision.selected)
     outcome = printable(posterior.outcome_name)
-    rho = decision.tolerance.rho
     between = f"between the {posterior.n_environments:,} environments"
     everyone = f"in {everywhere(posterior)}"
     apart = "between environments"
     if decision.components is not None:
-        design = decision.components.design
-        everyone = design.everywhere
-        between = design.compared
+        everyone = decision.components.design.everywhere
+        between = decision.components.design.compared
         apart = decision.components.differing
     values = p_values_in_words(decision.evidence)
     if not k and decision.findings.level is not Level.full:
@@ -1206,71 +1186,60 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
         return f"The {part} of {outcome} differs {apart} ({values})."
     own = not separates_effects(decision.model)
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
-    shown = (
-        grade
-        if own or (grade is Grade.but_for and in_effects) or found.same is None
-        else found.grade
-    )
-    shown = Grade.no_difference if shown is Grade.alike and grade is Grade.no_difference else shown
+    shown = found.grade
+    if own or (grade is Grade.but_for and in_effects) or found.same is None:
+        shown = grade
+    if shown is Grade.alike and grade is Grade.no_difference:
+        shown = grade
+    joined = "baseline or" if shown is Grade.differ else "baseline and"
+    several = own or k > 1
+    what = f"{f'{joined} ' if own else ''}{'effects' if several else 'effect'} of {k:,} "
+    what += f"{'feature' if k == 1 else 'features'} on {outcome}"
     if not own:
         values = p_values_in_words(found)
-    features = "1 feature" if k == 1 else f"{k:,} features"
-    what = f"effects of {features} on {outcome}"
-    are = "are"
-    differ = "differ"
-    if own:
-        joined = "or" if shown is Grade.differ else "and"
-        what = f"baseline {joined} effects of {features} on {outcome}"
-    elif k == 1:
-        what = f"effect of 1 feature on {outcome}"
-        are = "is"
-        differ = "differs"
-    size = format_percent(found.difference) if not np.isnan(found.difference) else ""
+    size = "" if np.isnan(found.difference) else format_percent(found.difference)
     interval = f"90% CI {format_percent(found.low)} to {format_percent(found.high)}"
-    explained = ""
-    if not np.isnan(share := float(decision.model.deviation_shares(decision.mask[None])[0])):
-        explained = f"; deviations explain {format_percent(share)} of the noise's variance"
+    share = float(decision.model.deviation_shares(decision.mask[None])[0])
+    explained = f"; deviations explain {format_percent(share)} of the noise's variance"
+    explained = "" if np.isnan(share) else explained
     most = f", most in {in_quotes(label)} (slopes)" if label is not None and in_effects else ""
+    same = f"The {what} {'are' if several else 'is'} the same"
     if shown is Grade.alike:
         details = f"difference {size}, {interval}{most}; {values}{explained}"
-        return f"The {what} {are} the same {everyone} to within {rho:.0%} ({details})."
+        return f"{same} {everyone} to within {decision.tolerance.rho:.0%} ({details})."
+    clear = size and found.low > 0.0
     if shown is Grade.no_difference:
-        no = "No clear" if found.low > 0.0 else "No"
         excluded = f"; up to {format_percent(found.high)} cannot be excluded" if size else ""
-        if size and found.low > 0.0:
-            excluded = f": estimated {size}, {interval}"
+        excluded = f": estimated {size}, {interval}" if clear else excluded
         if decision.components is not None and not decision.components.sees_factors:
             excluded = "; the test sees little here"
         return (
-            f"{no} difference was found {between} in the {what}{excluded} "
-            f"({values}{most}{explained})."
+            f"No{' clear' if found.low > 0.0 else ''} difference was found {between} in the "
+            f"{what}{excluded} ({values}{most}{explained})."
         )
     if shown is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
-        without = f"without it p-value {p_invariant}, exact {p_exact}"
         deviates = (
             "which deviates from the others (exact p-value "
             f"{format_small_p_value(decision.worst.p_value)})"
         )
         deviates += ", but not clearly more than is tolerated" if decision.is_compatible else ""
         return (
-            f"The {what} {are} the same in all environments but {in_quotes(label)}, {deviates} "
-            f"({values}; {without})."
+            f"{same} in all environments but {in_quotes(label)}, {deviates} ({values}; without it "
+            f"p-value {p_invariant}, exact {p_exact})."
         )
     if own and label is not None and decision.worst is not None:
         most = f", most in {in_quotes(label)} ({decision.worst.part})"
     if decision.components is not None:
         change = decision.components.change
         most = "" if change is None else f", most in {change.told(posterior.outcome_name)}"
-    by = f" by {size} ({interval})" if size and found.low > 0.0 else ""
-    limit = (
-        f" where {format_percent(decision.effective_tolerance)} is tolerated"
-        if decision.tolerates_less
-        else ""
-    )
-    within = decision.is_compatible and not found.low > decision.effective_tolerance
-    tolerated = ", not clearly more than is tolerated" if within else ""
-    return f"The {what} {differ} {apart}{by}{limit}{most}{tolerated}{explained} ({values})."
+    by = f" by {size} ({interval})" if clear else ""
+    tolerated = format_percent(decision.effective_tolerance)
+    limit = f" where {tolerated} is tolerated" if decision.tolerates_less else ""
+    if decision.is_compatible and not found.low > decision.effective_tolerance:
+        most += ", not clearly more than is tolerated"
+    differ = "differ" if several else "differs"
+    return f"The {what} {differ} {apart}{by}{limit}{most}{explained} ({values})."
 
 
 def _baseline_sentence(decision: Decision) -> str:
