@@ -80,6 +80,20 @@ _KEPT: dict[str, tuple[str, Any]] = {
     "coefficients": ("coef_", Floats),
     "intercept": ("intercept_", float),
     "invariant": ("invariant_", bool),
+    "span": ("_span", Span | None),
+}
+# {key in the file: type}; the attribute of a decision and, with "_" behind it, of a saved model
+_OF_DECISION: Fields = {
+    "evidence": dict[str, float],
+    "verdict": Verdict,
+    "level": str,
+    "heterogeneity": Heterogeneity,
+    "baseline": BaselineDifference | None,
+}
+_FOUND: Fields = _OF_DECISION | {
+    "luck": ChanceSelection | None,
+    "prediction": Choice,
+    "price": CostOfInvariance | None,
 }
 
 
@@ -104,8 +118,10 @@ def _checksum(content: Fields) -> str:
 
 def to_plain(model: BIP) -> Fields:
     predictions = model._predictions
-    findings = model.decision_.findings
-    posterior = model.posterior_
+    decision = model.decision_
+    predictive = decision.predictive
+    environments = model.environments_
+    label = model._columns.environment
     choice = predictions.choice
     kinds = [
         "selected",
@@ -121,40 +137,33 @@ def to_plain(model: BIP) -> Fields:
             "invariance": __version__,
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
-        }
-        | {"python": platform.python_version()},
+            "python": platform.python_version(),
+        },
         "fingerprint": fingerprint(model._data),
         # An object without a repr of its own is named by its type.
         "settings": {
             name: type(value).__name__ if " at 0x" in repr(value) else repr(value)
             for name, value in model._settings.items()
         },
-        "environment": model._columns.environment
-        if isinstance(model._columns.environment, str)
-        else None,
-        "span": to_json(model._span),
+        "environment": label if isinstance(label, str) else None,
         "handle_unknown": model._columns.handle_unknown,
         "kind": model._kind,
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
-        "evidence": to_json(model.decision_.evidence),
-        "verdict": to_json(model.decision_.verdict),
-        "level": model.decision_.level,
-        "heterogeneity": to_json(model.decision_.heterogeneity),
-        "baseline": to_json(model.decision_.baseline),
-        "ranked_by": model.decision_.posterior.kind,
-        "luck": to_json(model.decision_.known.get("luck")),
-        "prediction": to_json(_placed(choice, posterior.environments)),
-        "price": None if price is None else to_json(_placed(price, posterior.environments)),
+        **{key: to_json(getattr(decision, key)) for key in _OF_DECISION},
+        "ranked_by": decision.posterior.kind,
+        "luck": to_json(decision.known.get("luck")),
+        "prediction": to_json(_placed(choice, environments)),
+        "price": None if price is None else to_json(_placed(price, environments)),
         "predictors": {
             kind: _predictor_to_plain(model._predictor(kind), model._outcome) for kind in kinds
         },
         "new_environments": {
-            kind: _errors_to_plain(model._new_environments(kind), posterior.environments)
-            for kind in kinds
+            kind: _errors_to_plain(model._new_environments(kind), environments) for kind in kinds
         },
-        "posterior": posterior.to_plain(),
-        "predictive": None if findings.predictive is None else findings.predictive.to_plain(),
-    } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
+        "posterior": model.posterior_.to_plain(),
+        "predictive": None if predictive is None else predictive.to_plain(),
+        **{key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()},
+    }
 
 
 def _placed(found: Any, environments: Labels) -> Any:
@@ -316,6 +325,13 @@ class SavedModel(IntervalRegressor):
     posterior_: Posterior
     inclusion_probabilities_: Floats
     invariant_: bool
+    verdict_: Verdict
+    level_: str
+    heterogeneity_: Heterogeneity
+    baseline_: BaselineDifference | None
+    luck_: ChanceSelection | None
+    prediction_: Choice
+    price_: CostOfInvariance | None
     if TYPE_CHECKING:  # what `load` returns has these where the outcome is of two classes
 
         @property
@@ -352,37 +368,25 @@ class SavedModel(IntervalRegressor):
             environment=content["environment"], handle_unknown=content["handle_unknown"]
         )
         for key, (attribute, kind) in _KEPT.items():
-            setattr(self, attribute, from_json(kind, content[key]))
-        self._span = None if content.get("span") is None else from_json(Span, content["span"])
-        predictive = content["predictive"]
+            setattr(self, attribute, from_json(kind, content.get(key), key))
+        for key, kind in _FOUND.items():
+            setattr(self, f"{key}_", from_json(kind, content[key], key))
+        self.evidence_ = SubsetEvidence(**vars(self)["evidence_"])
         self.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
-        self.predictive_ = (
-            None if predictive is None else Posterior.from_json(json.dumps(predictive))
-        )
-        self.environments_, self.n_environments_ = (
-            self.posterior_.environments,
-            self.posterior_.n_environments,
-        )
+        self.predictive_ = None
+        if content["predictive"] is not None:
+            self.predictive_ = Posterior.from_json(json.dumps(content["predictive"]))
+        self.environments_ = self.posterior_.environments
+        self.n_environments_ = self.posterior_.n_environments
         self.columns_ = self._layout.columns
         if content["feature_names_in"]:
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
-        self.evidence_ = SubsetEvidence(
-            **{name: float(value) for name, value in content["evidence"].items()}
-        )
-        self.verdict_ = from_json(Verdict, content["verdict"])
-        self.level_ = str(content["level"])
-        self.heterogeneity_ = from_json(Heterogeneity, content["heterogeneity"])
-        baseline = content["baseline"]
-        self.baseline_ = None if baseline is None else from_json(BaselineDifference, baseline)
-        self._ranked_by = (
-            self.predictive_ if content["ranked_by"] == "predictive" else None
-        ) or self.posterior_
-        self.luck_ = (
-            None if content["luck"] is None else from_json(ChanceSelection, content["luck"])
-        )
+        by_prediction = content["ranked_by"] == "predictive"
+        self._ranked_by = (self.predictive_ if by_prediction else None) or self.posterior_
         self.fingerprint_ = content["fingerprint"]
         self.versions_ = content["versions"]
-        self.settings_, self.outcome_ = content["settings"], self._outcome
+        self.settings_ = content["settings"]
+        self.outcome_ = self._outcome
         self.outcome_name_ = self._outcome.name
         self._predictors = {
             kind: _predictor_from_plain(plain, self._outcome, trusted)
@@ -392,13 +396,9 @@ class SavedModel(IntervalRegressor):
             kind: _errors_from_plain(plain, self._outcome, self.environments_, kind)
             for kind, plain in content["new_environments"].items()
         }
-        self.prediction_ = _labelled(from_json(Choice, content["prediction"]), self.environments_)
-        price = content["price"]
-        self.price_ = (
-            None
-            if price is None
-            else _labelled(from_json(CostOfInvariance, price), self.environments_)
-        )
+        self.prediction_ = _labelled(self.prediction_, self.environments_)
+        if self.price_ is not None:
+            self.price_ = _labelled(self.price_, self.environments_)
         self.regressor_ = getattr(self._predictor("auto"), "regressor", None)
         self._regressor = None if "average" in self._predictors else self.settings_["regressor"]
 
