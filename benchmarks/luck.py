@@ -63,11 +63,13 @@ def one(cell: Cell, seed: int) -> tuple[float, float, float] | None:
         truth = structure.truth
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        decision = BIP(random_state=seed, progress=False).fit(data).decision_
+        model = BIP(random_state=seed, progress=False).fit(data)
+    decision = model.decision_
     if decision.findings.predictive is None:
         return None
     wrong = set(data.features.chosen(decision.mask & ~truth).names)
-    return bool(wrong), bool(wrong.difference(decision.luck.unchallenged)), decision.luck.share
+    found = model.chance_selection()
+    return bool(wrong), bool(wrong.difference(found.unchallenged)), found.share
 
 
 def main() -> None:

@@ -203,11 +203,7 @@ MUTANTS = (
         "selected",
         old="new",
         file="decisions/decision.py",
-        find=(
-            "        return (\n"
-            '            not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None\n'
-            "        )\n"
-        ),
+        find="        return not asks_for_compatible(self.rule) or self.predictive is not None\n",
         replace="        return True\n",
         tests=(
             "tests/baselines/test_comparison.py::test_no_probability_of_another_posterior_stands_beside_a_selection",

@@ -99,6 +99,14 @@ class DataError(InvarianceError, ValueError):
     """The data cannot be used as given."""
 
 
+def or_why_not(ask: Callable[[], object]) -> str:
+    """Return the answer as text, or why a setting makes it impossible."""
+    try:
+        return str(ask())
+    except SettingError as error:
+        return str(error)[:1].upper() + str(error)[1:]
+
+
 def raise_all(*checks: Callable[[], object]) -> None:
     """Run all of the checks; where several complain, raise one DataError about all of it."""
     errors = []

@@ -240,7 +240,7 @@ def test_the_price_is_told_where_environments_are_left_out(
     data = MultiEnvironmentData.from_table(
         example, "blood_pressure", "hospital", ["age", "exercise", "salt"]
     )
-    found = BIP().fit(data).decision_.price
+    found = BIP().fit(data).cost_of_invariance()
     assert price["selected"] == found.selected.tolist()
     assert str(found) in " ".join(said.split())
 
@@ -271,7 +271,7 @@ def test_the_verdict_comes_before_anything_fits_again(
     def refuse(*arguments: Any, **more: Any) -> Any:
         raise EngineError("a fit that nobody waits for")
 
-    for again in ("prediction.predictions.cross_validate", "decisions.decision.luck"):
+    for again in ("prediction.predictions.cross_validate", "decisions.decision.chance_selection"):
         with monkeypatch.context() as changed:
             changed.setattr(f"invariance.{again}", refuse)
             result = run("fit", "example.csv", *EXAMPLE, "--report", "report.html")

@@ -40,7 +40,7 @@ VERSIONS = {
     "invariance.fit/2": "da48910e",
     "invariance.posterior/1": "37929b48",
     "evidence": "fca366d9",
-    "invariance.diagnosis/2": "30afbdf1",
+    "invariance.diagnosis/3": "7a5a3499",
     "invariance.comparison/3": "614fcaf5",
     "invariance.prediction/1": "e5bcfe9f",
     "invariance.check/2": "136bdcf4",

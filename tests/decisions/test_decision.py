@@ -606,13 +606,13 @@ def test_the_price_is_told_once_it_was_asked_for() -> None:
         None,
         decision.prediction.uses,
     )
-    assert dict(decision.sections[0].facts, price=decision.explain_price()) == dict(
+    assert dict(decision.sections[0].facts, price=model.explain_cost()) == dict(
         decision.sections[0].facts
     )
     plain = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
     assert (plain["price"]["ratio"], plain["price"]["sentence"]) == (
-        decision.price.ratio,
-        str(decision.price),
+        model.cost_of_invariance().ratio,
+        str(model.cost_of_invariance()),
     )
     assert plain["price_of_a_column"] == decision.findings.score.price
     assert max(map(display_width, str(model.summary()).splitlines())) <= 80
@@ -739,9 +739,7 @@ def test_long_selections_are_not_repeated_unasked(monkeypatch: pytest.MonkeyPatc
     these."""
     monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 1)
     model = BIP().fit(make_example())
-    assert (
-        "was not estimated, because that repeats the selection" in model.decision_.explain_price()
-    )
+    assert "was not estimated, because that repeats the selection" in model.explain_cost()
     assert not model.diagnose().refitted
     assert model.diagnose(leave_out=True).refitted
-    assert str(model.decision_.price) == model.decision_.explain_price()
+    assert str(model.cost_of_invariance()) == model.explain_cost()

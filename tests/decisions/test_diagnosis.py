@@ -39,8 +39,6 @@ from invariance.decisions.decision import Grade
 from invariance.decisions.diagnosis import (
     Refit,
     WithoutEnvironment,
-    experiments,
-    leading_subsets,
     sites_of,
 )
 from invariance.exceptions import FileError, NotInvariantWarning, SettingError
@@ -430,37 +428,6 @@ def test_an_environment_like_the_others_is_neither_named_nor_decisive(
     assert with_p(0.01 / 3 * 0.99) == ((True, 0) if nothing_compatible else (False, 1))
     # A subset that is compatible with all environments has none that speaks against it.
     assert with_p(0.01 / 3 * 0.99, p_with=0.3) == (False, 0)
-
-
-def test_a_feature_to_move_is_one_that_the_leading_subsets_disagree_about() -> None:
-    """d is a copy of a with a little noise: {a, b} and {d, b} predict alike until one of the two is
-    moved."""
-    rng = np.random.default_rng(2)
-    labels = np.repeat(list("nsew"), 50)
-    a = rng.normal(0.0, 3.0, 200)
-    b = rng.normal(size=200)
-    d = a + 0.02 * rng.normal(size=200)
-    data = MultiEnvironmentData.from_arrays(
-        np.column_stack([a, b, d]),
-        a + b + rng.normal(size=200),
-        labels.tolist(),
-        feature_names=["a", "b", "d"],
-    )
-    model = BIP().fit(data)
-    posterior = model.predictive_
-    assert posterior is not None
-    leading = leading_subsets(model.decision_.findings.target.model, posterior)
-    assert set(leading.subsets) >= {("a", "b"), ("b", "d")}
-    k = leading.subsets.index(("a", "b"))
-    design = np.column_stack([np.ones(200), a, b])
-    slope = np.linalg.lstsq(design, data.y, rcond=None)[0][1]
-    np.testing.assert_allclose(leading.changes[k, [0, 2]], [2.0 * slope * a.std(), 0.0])
-    found = experiments(leading, data.feature_names)
-    assert {experiment.feature for experiment in found[:2]} == {"a", "d"}
-    weights = leading.probabilities / leading.probabilities.sum()
-    spread = np.sqrt(weights @ (leading.changes[:, 0] - weights @ leading.changes[:, 0]) ** 2)
-    assert {e.feature: e.disagreement for e in found}["a"] == pytest.approx(spread)
-    assert "b" not in {experiment.feature for experiment in found}
 
 
 def test_what_small_environments_cost() -> None:

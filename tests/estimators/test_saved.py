@@ -189,7 +189,7 @@ def assert_same_answer(
 def test_what_else_a_file_tells(tmp_path: Path) -> None:
     model = fitted()
     assert saved(model, tmp_path).luck_ is None
-    luck = model.decision_.luck
+    luck = model.chance_selection()
     back = saved(model, tmp_path)
     assert back.luck_ == luck
     assert back.fingerprint_ == fingerprint(

@@ -82,17 +82,6 @@ def test_one_definition_for_all(model: BIPSurvival, tmp_path: Path) -> None:
     assert not hasattr(BIP().fit(DATA.X, DATA.y, DATA.environment_index), "predict_survival")
 
 
-def test_experiments_where_medians_are_infinite(model: BIPSurvival) -> None:
-    """Subsets that predict differently are told apart, by mean times within the longest one
-    seen."""
-    leading = model.diagnose().leading
-    assert np.isfinite(leading.changes).all()
-    first = pickle.loads(pickle.dumps(model))
-    expected = first.predict_restricted_mean(X, float(DATA.y.max()))
-    assert leading.subsets[0] == model.selected_features_
-    np.testing.assert_allclose(leading.noise, np.std(DATA.y - expected), rtol=1e-9)
-
-
 def test_finds_the_truth_and_scores_by_concordance(model: BIPSurvival) -> None:
     assert model.selected_features_ == ("x0", "x2")
     assert model.coef_[[0, 2]] == pytest.approx([0.9, -0.7], abs=0.25)

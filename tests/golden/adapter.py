@@ -30,7 +30,12 @@ _SAMPLED = (
     "best_log_probability",
     "mean_log_ratio",
 )
-GONE = ("predictive.diagnostics.streamed", *(f"posterior.diagnostics.{name}" for name in _SAMPLED))
+GONE = (
+    "predictive.diagnostics.streamed",
+    *(f"posterior.diagnostics.{name}" for name in _SAMPLED),
+    "diagnosis.leading",
+    "diagnosis.experiments",
+)
 # Words for people, clocks and rounding errors.
 LEFT_OUT = {
     *(
@@ -278,7 +283,6 @@ def diagnosis(said: dict[str, Any]) -> dict[str, Any]:
     tests = {each["environment"]: each["against_the_rest"] for each in said["environments"]}
     deviations = [test for test in tests.values() if test is not None]
     left_out = said["left_out"]
-    leading = said["leading_subsets"] or {}
     refits = [each["refit"] for each in left_out if each["refit"] is not None]
     return {
         **{key: said[key] for key in (*ALARM, "nothing_compatible", "sites", "all_environments")},
@@ -295,15 +299,6 @@ def diagnosis(said: dict[str, Any]) -> dict[str, Any]:
         | {
             key: _one_list(refit[key] for refit in refits)
             for key in ("inclusion", "predictive_inclusion")
-        },
-        "leading": {
-            "subsets": list(map(_joined, leading.get("subsets", ()))),
-            "probabilities": leading.get("probabilities"),
-            "changes": _one_list(leading.get("changes", ())),
-            "noise_deviation": leading.get("noise"),
-        },
-        "experiments": {
-            each["feature"]: each["disagreement"] for each in said["experiments"] or ()
         },
     }
 

@@ -36,7 +36,7 @@ from invariance.exceptions import NotInvariantWarning, PredictionWarning, Settin
 from invariance.kinds import CLASS, NUMBER
 from invariance.prediction import predictions
 from invariance.prediction.model_choice import gate
-from invariance.prediction.predictions import Price
+from invariance.prediction.predictions import CostOfInvariance
 from line_twins import line_by_rows, mixed_by_rows, shifted
 from shifted_sites import as_table, fitted, own_baselines, several
 from two_classes import LABELS, SITE, X, Y, classifier
@@ -247,7 +247,7 @@ def test_too_few_events_for_all_features(tmp_path: Path) -> None:
     assert "use" not in choice.reason
     model.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load(tmp_path / "model.json").predict(Z), model.predict(Z))
-    assert "cannot be told" in str(model.decision_.price)
+    assert "cannot be told" in str(model.cost_of_invariance())
     with pytest.raises(ValueError, match="predict_with='selected'"):
         model.set_params(predict_with="everything").predict(Z)
 
@@ -346,7 +346,9 @@ def test_rows_of_known_environments_get_their_intercept() -> None:
 def price_of(n: int, selected: float, everything: float, uses: str = "everything") -> str:
     labels = tuple(range(n))
     ones = np.ones(n)
-    return str(Price(labels, selected * ones, everything * ones, 3.0 * ones, "RMSE", uses))
+    return str(
+        CostOfInvariance(labels, selected * ones, everything * ones, 3.0 * ones, "RMSE", uses)
+    )
 
 
 def test_what_may_be_said_of_the_price() -> None:
@@ -361,10 +363,10 @@ def test_what_may_be_said_of_the_price() -> None:
     assert "insurance" not in price_of(4, 2.0, 1.0)
     assert "costs nothing" in price_of(9, 1.005, 1.0)
     known = np.ones(4), "RMSE", "everything"
-    unknown = Price((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), *known)
+    unknown = CostOfInvariance((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), *known)
     assert unknown.ratio == 1.0
     assert "From 3 environments" in str(unknown)
-    uneven = Price(
+    uneven = CostOfInvariance(
         (0, 1, 2, 3), np.array([2.0, 3.0, 4.0, 1.0]), np.array([1.0, 2.0, 1.0, 1.0]), *known
     )
     assert (uneven.ratios.tolist(), uneven.ratio) == ([2.0, 1.5, 4.0, 1.0], 2.0)
@@ -379,7 +381,7 @@ def test_the_price_of_a_line_without_noise() -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        price = BIP(prior=UniformPrior(max_size=1)).fit(noiseless).decision_.price
+        price = BIP(prior=UniformPrior(max_size=1)).fit(noiseless).cost_of_invariance()
     assert (price.everything == 0.0).all()
     assert "All features predict without error, the selected ones alone do not." in str(price)
     assert "costs nothing" in price_of(4, 0.0, 0.0)
@@ -430,9 +432,9 @@ def test_the_price_is_that_of_environments_left_out_and_found_once(
     data = strong()
     model = fitted(data)
     assert not calls
-    price = model.decision_.price
+    price = model.cost_of_invariance()
     env = data.environment_index
-    assert model.decision_.price is price
+    assert model.cost_of_invariance() is price
     assert calls == [1]
     for e in range(6):
         rest = env != e
@@ -476,7 +478,7 @@ def test_all_kinds_are_saved_pickled_and_the_same_each_time(kind: str, tmp_path:
     again = KINDS[kind]()
     rows = model._data.X
     choice = model.decision_.prediction
-    price = model.decision_.price
+    price = model.cost_of_invariance()
     plain = json.loads(json.dumps(model.decision_.to_plain(), allow_nan=False))
     assert (plain["prediction"]["uses"], plain["price"]["sentence"]) == (choice.uses, str(price))
     model.save(tmp_path / "model.json")
@@ -509,7 +511,7 @@ def test_all_kinds_are_saved_pickled_and_the_same_each_time(kind: str, tmp_path:
 )
 def test_of_shares_that_are_right_the_rest_is_the_error(kind: str, figure: str) -> None:
     model = KINDS[kind]()
-    price = model.decision_.price
+    price = model.cost_of_invariance()
     for predict_with in ("selected", "everything"):
         right = model.set_params(predict_with=predict_with).new_environments().to_frame()[figure]
         np.testing.assert_allclose(getattr(price, predict_with), 1.0 - right)

@@ -4,6 +4,7 @@ intervals."""
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,6 @@ from invariance.prediction.new_environments import (
     NewEnvironments,
     calibration_groups,
     few_environments,
-    figures_of,
 )
 from invariance.prediction.predictor import PredictedOutcome
 from line_twins import mixed_by_rows
@@ -268,6 +268,10 @@ def glm(
 ) -> np.ndarray:
     """Coefficients by statsmodels."""
     return sm.GLM(y, columns, family=family, offset=offset).fit(tol=1e-12).params
+
+
+def figures_of(kind: Any, *columns: Any) -> dict[str, float]:
+    return {name: each.value for name, each in kind.measured(*columns).items()}
 
 
 def test_figures_of_probabilities() -> None:
@@ -602,12 +606,12 @@ def test_what_cannot_be_fitted_without_an_environment_takes_nothing_from_the_oth
         X, times, site, event=np.ones(52)
     )
     assert model.decision_.prediction.reason == ""
-    price = model.decision_.price
+    price = model.cost_of_invariance()
     assert len(model.new_environments().left_out) == 4
     assert (np.isnan(price.selected).sum(), np.isnan(price.everything).sum()) == (0, 4)
     again = clone(model).fit(X, times, site, event=np.ones(52))
     again.new_environments()
-    np.testing.assert_array_equal(again.decision_.price.selected, price.selected)
+    np.testing.assert_array_equal(again.cost_of_invariance().selected, price.selected)
 
 
 def test_shrunk_rates_do_not_depend_on_the_unit_of_exposure() -> None:

@@ -189,7 +189,7 @@ def test_a_regressor_is_fitted_once_to_the_same_rows_and_columns() -> None:
     Counted.seen.clear()
     model = fitted(regressor=Counted())
     model.predict_interval(NEW)
-    assert model.decision_.price is not None
+    assert model.cost_of_invariance() is not None
     to_plain(model)
     assert len(Counted.seen) > 2 * DATA.n_environments
     assert len(set(Counted.seen)) == len(Counted.seen)

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from .._tools.time_limit import limited
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
-from ..exceptions import FileError
+from ..exceptions import FileError, or_why_not
 from .check import check
 from .completion import TYPED
 from .console import comparison_for_shell, for_shell, messages, say, show
@@ -163,12 +163,12 @@ def fit(
             )
         draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
         # What the report tells of luck and price is told here and in the other files, too.
-        refits = [("Chance", model.decision_.explain_luck)] if "report" in outputs else []
+        refits = (
+            [("Chance", partial(or_why_not, model.chance_selection))] if "report" in outputs else []
+        )
         if "report" in outputs or "model" in outputs:
             # A saved model holds the cost, and what it takes to estimate it is done in any case.
-            refits.append(
-                ("Cost of invariance", partial(model.decision_.explain_price, "model" in outputs))
-            )
+            refits.append(("Cost of invariance", partial(model.explain_cost, "model" in outputs)))
         write_effects = partial(save_effects, model.decision_)
         saved: Files = {
             "model": ("the model", model.save),
@@ -258,8 +258,8 @@ def explain(
     """Find which environment breaks invariance: in intercept, slopes or noise.
 
     Fits as `invariance fit` does and compares each environment with all others. Also: the result
-    without each of them, which experiment would separate the leading subsets, the cost of small
-    environments, and how often luck among so many subsets would select as much.
+    without each of them, the cost of small environments, and how often luck among so many subsets
+    would select as much.
     """
     with messages(given, json):
         from .._tools.sections import Section, as_text
@@ -275,10 +275,10 @@ def explain(
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
         told = subset is None and model.decision_.is_compatible
-        luck = [Section("Chance", (model.decision_.explain_luck(),))] if told else []
+        luck = [Section("Chance", (or_why_not(model.chance_selection),))] if told else []
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
-        write = partial(diagnosis.to_json, luck=model.decision_.known_luck if told else None)
+        write = partial(diagnosis.to_json, luck=model.decision_.known.get("luck") if told else None)
         saved: Files = {"json": ("the diagnosis", write), "plot": ("the picture", draw)}
         deliver(text, outputs, saved)
 

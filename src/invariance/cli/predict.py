@@ -367,7 +367,6 @@ def _errors(
     import numpy as np
 
     from ..data.checks import listing, rows_text, warn
-    from ..prediction.new_environments import figures_of
 
     outcome = saved.outcome_
     exposure = saved.outcome_.exposure
@@ -390,7 +389,8 @@ def _errors(
     if not known.any():
         return None, ""
     weights = None if exposure is None else rows[exposure].to_numpy()[known]
-    figures = figures_of(outcome.kind, observed[known], mean[known], weights)
+    measured = outcome.kind.measured(observed[known], mean[known], weights)
+    figures = {name: each.value for name, each in measured.items()}
     n_known = int(known.sum())
     if ends is not None:
         known &= ~np.isnan(ends[:, 0])

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Mask
+from .._tools.arrays import Fields, Mask
 from .._tools.text import printable
 from ..data.structure import Design
 from ..models.base import BoundModel
@@ -124,7 +123,7 @@ class Components:
             )
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it."""
         tests = [test._asdict() for test in self.tests]
         return {

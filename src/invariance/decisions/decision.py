@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import chdtrc
 from scipy.stats import t
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Mask, Names
 from .._tools.json import null, to_json
-from .._tools.names import PlotKind
+from .._tools.names import PlotKind, PredictWith
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_count, format_subset, in_quotes, in_series, printable
 from .._tools.time_limit import out_of_time
@@ -58,10 +58,8 @@ from .effects import (
     ONE_VALUE,
     PENALISED,
     SEPARATION,
-    Unit,
     effect_records,
     effect_section,
-    units_of,
 )
 from .environments import (
     ALARM,
@@ -81,10 +79,10 @@ from .levels import (
     in_short,
     separates_effects,
 )
-from .pipeline import Findings
+from .pipeline import Findings, asks_for_compatible
 from .residual_check import Autocorrelation, NoiseChecks, autocorrelation, noise_checks
 from .rules import RULES, RULES_IN_WORDS, Rule, all_subsets, falls_back
-from .selection_error import Luck, luck
+from .selection_error import ChanceSelection, chance_selection
 from .site_level import absorbed_baselines, site_level_caution
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..prediction.model_choice import Choice
-    from ..prediction.predictions import Predictions, Price
+    from ..prediction.predictions import Predictions
 
 # Of a subset that is not compatible with invariance, or of one environment
 NO_LEVEL = "none"
@@ -239,7 +237,7 @@ class FeatureRole:
     constant_within: bool = False
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it, labels as text."""
         if self.broken is None or self.broken.environment is None:
             return vars(self)
@@ -271,38 +269,25 @@ def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Fi
     return _Figures(test.joint, test.mean, *figures)
 
 
-class _FallbackFigures(NamedTuple):
-    """(p,) each, of a subset and each feature: see `FeatureRole`"""
+def _fallback_figures(model: BoundModel, chosen: Mask, units: list[Mask]) -> tuple[Floats, Floats]:
+    """(p,) gain and change of the expected error of each feature: see `FeatureRole`; units : (p, p)
+    one feature in each row, in parts"""
+    gains = [model.separate_gains_many(chosen | each)[each] for each in units]
+    risk = np.concatenate([model.random_effects_risk_many(chosen ^ each) for each in units])
+    own = model.random_effects_risk_many(chosen)[0]
+    known = np.isfinite(risk) & np.isfinite(own)
+    ratio = np.divide(risk, own, out=np.full(len(chosen), np.nan), where=known)
+    return np.concatenate(gains), np.sqrt(ratio) - 1.0
 
-    gain: Floats
-    error_change: Floats
 
-    @classmethod
-    def of(cls, model: BoundModel, chosen: Mask) -> _FallbackFigures:
-        p = len(chosen)
-        gains = list[Floats]()
-        risks = list[Floats]()
-        for start in range(0, p, _AT_ONCE):
-            features = np.arange(start, min(start + _AT_ONCE, p))
-            units = np.arange(p) == features[:, None]
-            gains.append(
-                model.separate_gains_many(chosen | units)[np.arange(len(features)), features]
-            )
-            risks.append(model.random_effects_risk_many(chosen ^ units))
-        risk = np.concatenate(risks)
-        own = model.random_effects_risk_many(chosen)[0]
-        known = np.isfinite(risk) & np.isfinite(own)
-        ratio = np.divide(risk, own, out=np.full(p, np.nan), where=known)
-        return cls(np.concatenate(gains), np.sqrt(ratio) - 1.0)
-
-    def role_outside(self, j: int, price: float) -> Role:
-        """Of a feature that was not selected; what is worth its price and lowers the error was left
-        out since beside it a selected one is not worth its price"""
-        if self.gain[j] < price:
-            return Role.too_small
-        if np.isnan(self.error_change[j]):
-            return Role.not_judged
-        return Role.raises_error if self.error_change[j] >= 0.0 else Role.left_out
+def _fallback_role(gain: float, price: float, error_change: float) -> Role:
+    """Of a feature that was not selected; what is worth its price and lowers the error was left out
+    since beside it a selected one is not worth its price"""
+    if gain < price:
+        return Role.too_small
+    if np.isnan(error_change):
+        return Role.not_judged
+    return Role.raises_error if error_change >= 0.0 else Role.left_out
 
 
 def feature_roles(
@@ -317,22 +302,31 @@ def feature_roles(
     p = len(chosen)
     own = _subset_figures(findings, chosen[None], accepted)
     # In parts, each of which concerns few features: models may compute what these need on demand.
-    flips = [chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
-    parts = [_subset_figures(findings, masks, accepted) for masks in flips]
-    flipped = _Figures(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    units = [np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
+    parts = [_subset_figures(findings, chosen ^ each, accepted) for each in units]
+    flipped = _Figures(*map(np.concatenate, zip(*parts, strict=True)))
     with np.errstate(invalid="ignore"):
         r2_change = np.where(np.isfinite(flipped.r2), flipped.r2 - own.r2, np.nan)
         gains = flipped.weight - own.weight > 0.0
         gain = 2.0 * np.abs(np.where(np.isfinite(flipped.gain), flipped.gain, np.nan) - own.gain)
-    fallback_figures = _FallbackFigures.of(model, chosen) if fell_back else None
-    gain = gain if fallback_figures is None else fallback_figures.gain
-    p_gain = chdtrc(model.free_columns, gain)
+    error_change = np.full(p, np.nan)
+    if fell_back:
+        gain, error_change = _fallback_figures(model, chosen, units)
     price = findings.score.price * model.free_columns
-    holds = bool(own.p_invariant[0] >= accepted.level)
+    holds = own.p_invariant[0] >= accepted.level
     breaks = flipped.p_invariant < accepted.level
     scored = flipped.log_ratio > -np.inf
-    in_all = compatible.in_all
+    allowed = flipped.log_prior > -np.inf
     constant = model.constant_within
+    figures = {
+        "r2_change": r2_change,
+        "p_invariant": np.where(scored, flipped.p_invariant, np.nan),
+        "gain": gain,
+        "p_gain": chdtrc(model.free_columns, gain),
+        "price": price,
+        "error_change": error_change,
+        "constant_within": constant,
+    }
     outside = np.flatnonzero(~chosen)
     outside = outside[np.argsort(-np.nan_to_num(r2_change[outside], nan=-np.inf), kind="stable")]
     roles = []
@@ -345,17 +339,20 @@ def feature_roles(
                 role = Role.forced
             elif constant[j]:
                 role = Role.constant_within
-            elif in_all[j] and breaks[j]:
+            elif compatible.in_all[j] and breaks[j]:
                 role = Role.required
             challenged = never_challenged(model.at_level(Level.full), chosen, j, accepted)
         elif not scored[j]:
             role = Role.constant_within if constant[j] else Role.not_judged
-        elif fallback_figures is not None:
-            allowed = flipped.log_prior[j] > -np.inf
-            role = fallback_figures.role_outside(j, price[j]) if allowed else Role.not_allowed
+        elif not allowed[j] and (fell_back or (holds and not breaks[j])):
+            role = Role.not_allowed
+        elif fell_back:
+            role = _fallback_role(gain[j], price[j], error_change[j])
         elif not holds:
             role = Role.left_out
-        elif breaks[j]:
+        elif not breaks[j]:
+            role = Role.predicts_more if gains[j] else Role.adds_nothing
+        else:
             role = Role.breaks
             enlarged = chosen | (np.arange(p) == j)
             unseen = _tails_unseen(model, enlarged)
@@ -365,29 +362,12 @@ def feature_roles(
                 role = Role.may_break
             elif rank < MOST_OTHERS and compared_model(model) is not None:
                 broken = worst_environment(environment_tests(model, enlarged).each())
-                broken = (
-                    None if unseen and broken is not None and broken.part == VARIANCE else broken
-                )
-        elif flipped.log_prior[j] == -np.inf:
-            role = Role.not_allowed
-        else:
-            role = Role.predicts_more if gains[j] else Role.adds_nothing
-        p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
+                if unseen and broken is not None and broken.part == VARIANCE:
+                    broken = None
         name = findings.posterior.feature_names[j]
-        added = float(gain[j]), float(p_gain[j]), float(price[j])
-        error_change = (
-            np.nan if fallback_figures is None else float(fallback_figures.error_change[j])
-        )
-        figures = (
-            float(r2_change[j]),
-            p_value,
-            *added,
-            challenged,
-            broken,
-            error_change,
-            bool(constant[j]),
-        )
-        roles.append(FeatureRole(name, bool(chosen[j]), role, *figures))
+        found: Fields = {key: values[j].item() for key, values in figures.items()}
+        found |= {"never_challenged": challenged, "broken": broken}
+        roles.append(FeatureRole(name, bool(chosen[j]), role, **found))
     return tuple(roles)
 
 
@@ -459,19 +439,37 @@ UNCHALLENGED = (
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
     """The subset (p,) that a rule chose; predictions : by it or by all features, where these were
-    asked for"""
+    asked for; predict_with : which of these was asked for"""
 
     findings: Findings
     mask: Mask
     rule: Rule
     predictions: Predictions | None = None
+    predict_with: PredictWith = "auto"
+
+    @property
+    def model(self) -> BoundModel:
+        """By which subsets are judged."""
+        return self.findings.target.model.untilted
+
+    @property
+    def tolerance(self) -> Tolerance:
+        return self.findings.tolerance
+
+    @property
+    def predictive(self) -> Posterior | None:
+        return self.findings.predictive
+
+    @property
+    def n_environments(self) -> int:
+        return self.findings.posterior.n_environments
 
     @cached_property
-    def selected(self) -> tuple[str, ...]:
+    def selected(self) -> Names:
         return self.findings.posterior.names_of(self.mask)
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the columns of the chosen features, to which the coefficients belong."""
         return self.findings.target.model.features.chosen(self.mask).columns
 
@@ -524,14 +522,14 @@ class Decision(Rendered):
     def level(self) -> str:
         """The level of invariance at which the chosen subset is compatible, "none" if it is at
         none."""
-        if self.findings.posterior.n_environments < 2 or not self.is_compatible:
+        if self.n_environments < 2 or not self.is_compatible:
             return NO_LEVEL
         return str(self.findings.level)
 
     @cached_property
     def heterogeneity(self) -> Heterogeneity:
         """Whether the effects of the chosen features are the same, whatever the baselines."""
-        found = heterogeneity_of(self.findings.judge.model, self.mask, self.accepted)
+        found = heterogeneity_of(self.model, self.mask, self.accepted)
         if (
             found.grade is Grade.no_difference
             and self.worst is not None
@@ -541,11 +539,11 @@ class Decision(Rendered):
         between = self.between_environments
         if between is None or not self.selected:
             return found
-        figures = {"tau": between.tau, "i2": between.i2, "p_interaction": between.p_value}
-        by_feature = {}
-        for j, column in enumerate(self.columns):
-            by_feature[column] = {name: float(values[j]) for name, values in figures.items()}
-        return replace(found, by_feature=by_feature)
+        figures = zip(
+            *map(np.ndarray.tolist, (between.tau, between.i2, between.p_value)), strict=True
+        )
+        each = (dict(zip(("tau", "i2", "p_interaction"), row, strict=True)) for row in figures)
+        return replace(found, by_feature=dict(zip(self.columns, each, strict=True)))
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
@@ -553,23 +551,23 @@ class Decision(Rendered):
         label."""
         outcome_name = self.findings.posterior.outcome_name
         kind = None if self.predictions is None else self.predictions.outcome.kind
-        return baseline_of(self.findings.judge.model, self.mask, outcome_name, kind)
+        return baseline_of(self.model, self.mask, outcome_name, kind)
 
     @cached_property
-    def shifted(self) -> tuple[str, ...]:
+    def shifted(self) -> Names:
         """Chosen features that environments move, given the others."""
-        full = self.findings.judge.model.at_level(Level.full)
-        moved = [
-            j
+        full = self.model.at_level(Level.full)
+        names = self.findings.posterior.feature_names
+        return tuple(
+            names[j]
             for j in np.flatnonzero(self.mask).tolist()
             if never_challenged(full, self.mask, j, self.accepted) is False
-        ]
-        return tuple(self.findings.posterior.feature_names[j] for j in moved)
+        )
 
     @cached_property
     def noise(self) -> NoiseChecks | None:
         """Checks of the chosen subset's residuals; None where there are none to make."""
-        return noise_checks(self.findings.judge.model, self.mask, self.findings.tolerance)
+        return noise_checks(self.model, self.mask, self.tolerance)
 
     @cached_property
     def features(self) -> tuple[FeatureRole, ...]:
@@ -605,35 +603,31 @@ class Decision(Rendered):
     def posterior(self) -> Posterior:
         """By which the rule selects: the predictive one or, where no subset is compatible or the
         rule asks for it, the paper's."""
-        predictive = (
-            self.findings.predictive if getattr(self.rule, "by_prediction", False) else None
-        )
-        return self.findings.posterior if predictive is None else predictive
+        predictive = self.predictive if asks_for_compatible(self.rule) else None
+        return predictive or self.findings.posterior
 
     @property
     def selects_by_posterior(self) -> bool:
         """Whether the rule selected by the posterior: one that asks for compatible subsets cannot
         if there are none."""
-        return (
-            not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None
-        )
+        return not asks_for_compatible(self.rule) or self.predictive is not None
 
     @cached_property
     def components(self) -> Components | None:
         """By which factor, or which coefficient along the variable; None where environments are one
         label."""
-        return components_of(self.findings.judge.model, self.mask, self.findings.tolerance)
+        return components_of(self.model, self.mask, self.tolerance)
 
     @cached_property
     def autocorrelation(self) -> Autocorrelation | None:
         """Of residuals of the chosen subset, where it is known when rows were taken."""
-        return autocorrelation(self.findings.judge.model, self.mask)
+        return autocorrelation(self.model, self.mask)
 
     @cached_property
     def curves(self) -> Curves | None:
         """Level and coefficients along the variable; None where environments are not compared along
         one."""
-        model = self.findings.judge.model
+        model = self.model
         if (
             not isinstance(model, StructuredDeviations)
             or self.components is None
@@ -651,38 +645,34 @@ class Decision(Rendered):
     @cached_property
     def worst_at_all(self) -> WorstEnvironment | None:
         """The same at the full level: it may deviate in its baseline or its noise, too."""
-        model = self.findings.target.model
+        full = self.findings.level is Level.full
         return (
-            self.worst if model.level is Level.full else self._worst_by(model.at_level(Level.full))
+            self.worst if full else self._worst_by(self.findings.target.model.at_level(Level.full))
         )
 
     def _worst_by(self, model: BoundModel) -> WorstEnvironment | None:
-        n = self.findings.posterior.n_environments
-        if (
-            n < 2
-            or self.components is not None
-            or not self.judged
-            or (compared_model(model) is None and model.compared_by(self.mask) is None)
-        ):
+        compared = compared_model(model) is not None or model.compared_by(self.mask) is not None
+        if self.n_environments < 2 or self.components is not None or not (self.judged and compared):
             return None
         worst = worst_environment(environment_tests(model, self.mask).each())
-        return worst if worst is not None and worst.p_value < ALARM / n else None
+        small = worst is not None and worst.p_value < ALARM / self.n_environments
+        return worst if small else None
 
     @cached_property
     def effective_tolerance(self) -> float:
         """Share of themselves by which the coefficients of the chosen subset may differ: rho, or
         less where the signal is so strong that such differences would explain more of the residual
         variance than is tolerated."""
-        model = self.findings.judge.model
-        rho = self.findings.tolerance.rho
+        model = self.model
+        rho = self.tolerance.rho
         signal = model.signal_of(model.gain_many(self.mask[None]))
-        allowed = self.findings.tolerance.noncentrality(signal, model.n_informative)
+        allowed = self.tolerance.noncentrality(signal, model.n_informative)
         return float(np.sqrt(allowed[0] / signal[0])) if signal[0] > 0.0 else rho
 
     @property
     def tolerates_less(self) -> bool:
         """Whether the effective tolerance is noticeably below rho."""
-        return self.effective_tolerance < 0.9 * self.findings.tolerance.rho
+        return self.effective_tolerance < 0.9 * self.tolerance.rho
 
     @cached_property
     def without_worst(self) -> tuple[float, float] | None:
@@ -692,15 +682,11 @@ class Decision(Rendered):
         if self.worst is None or self.worst.environment is None:
             return None
         try:
-            others = self.findings.judge.model.without(self.worst.environment)
+            others = self.model.without(self.worst.environment)
         except DataError:
             return None
-        left = np.isin(
-            np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object)
-        )
-        evidence = (
-            Judge(others, self.findings.tolerance).evidence(left[None], elsewhere=False).one()
-        )
+        left = np.array([name in self.selected for name in others.feature_names])
+        evidence = Judge(others, self.tolerance).evidence(left[None], elsewhere=False).one()
         return evidence.p_invariant, evidence.p_exact
 
     @cached_property
@@ -723,64 +709,54 @@ class Decision(Rendered):
         return in_short(self.level, self.verdict, self.heterogeneity, self.baseline)
 
     @property
-    def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
+    def known_by_tolerance(self) -> dict[float, Names | None] | None:
         """As far as it was asked for, or is found in seconds."""
-        if "by_tolerance" in vars(self) or not self._asks_for_compatible:
+        known = "by_tolerance" in vars(self) or not self._asks_for_compatible
+        if known or (self.findings.cheap_again and not out_of_time("other tolerances")):
             return self.by_tolerance
-        return (
-            self.by_tolerance
-            if self.findings.cheap_again and not out_of_time("other tolerances")
-            else None
-        )
+        return None
 
     @cached_property
-    def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
+    def by_tolerance(self) -> dict[float, Names | None]:
         """What the rule would select at other tolerances of differences between coefficients, and
         at that of the fit; None where no subset is compatible. Empty where the rule does not ask
         what is compatible."""
         if not self._asks_for_compatible:
             return {}
-        own = self.findings.tolerance.rho
-        found = {}
+        own = self.tolerance.rho
+        found: dict[float, Names | None] = {}
         for rho in sorted({*_OTHER_TOLERANCES, own}):
-            findings = (
-                self.findings
-                if rho == own
-                else self.findings.at(replace(self.findings.tolerance, rho=rho))
-            )
-            chosen = None if findings.predictive is None else self.rule.select(findings)
-            found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
+            findings = self.findings
+            if rho != own:
+                findings = findings.at(replace(self.tolerance, rho=rho))
+            found[rho] = None
+            if findings.predictive is not None:
+                found[rho] = findings.posterior.names_of(self.rule.select(findings))
         return found
 
     @property
     def _asks_for_compatible(self) -> bool:
-        by_prediction = bool(getattr(self.rule, "by_prediction", False))
-        return by_prediction and self.findings.posterior.n_environments > 1
+        return asks_for_compatible(self.rule) and self.n_environments > 1
 
     @cached_property
-    def luck(self) -> Luck:
-        """Whether luck among many subsets would do as well: simulated when it is first asked for,
-        in about a second for ten features. SettingError where that is not possible."""
+    def chance_selection(self) -> ChanceSelection:
+        """Simulated data sets in which a feature that is not invariant is selected; SettingError
+        where that is not possible."""
         unchallenged = [
             feature.name
             for feature in self.features
             if feature.selected and feature.never_challenged
         ]
-        return luck(
-            self.findings,
-            self.mask,
-            self.rule,
-            as_mask(unchallenged, self.findings.posterior.feature_names),
-        )
+        names = self.findings.posterior.feature_names
+        return chance_selection(self.findings, self.mask, self.rule, as_mask(unchallenged, names))
 
     @property
-    def known_luck(self) -> Luck | None:
-        """As far as it was asked for."""
-        return vars(self).get("luck")
-
-    def explain_luck(self) -> str:
-        """In words; or why it cannot be told."""
-        return _or_why_not(lambda: self.luck)
+    def known(self) -> Fields:
+        """What was asked for of the model and takes other fits: "luck" and "price"."""
+        found = {"luck": vars(self).get("chance_selection")}
+        if self.predictions is not None:
+            found["price"] = vars(self.predictions).get("cost_of_invariance")
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def prediction(self) -> Choice | None:
@@ -789,33 +765,19 @@ class Decision(Rendered):
         return None if self.predictions is None else self.predictions.choice
 
     @property
-    def price(self) -> Price | None:
-        """What invariance costs, in environments left out: found when it is first asked for, by
-        repeating the selection without each; None where nothing predicts."""
-        return None if self.predictions is None else self.predictions.price
-
-    def explain_price(self, repeat: bool = False) -> str:
-        """In words; or why it cannot be told. A selection that takes long is repeated for it only
-        if `repeat`."""
-        if self.predictions is None:
-            return ""
-        if repeat or self.findings.cheap_without_each or self.predictions.repeated:
-            return _or_why_not(lambda: self.price)
-        n = self.findings.posterior.n_environments
-        return (
-            "What invariance costs was not estimated, because that repeats the selection without "
-            f"each of {n} "
-            "environments. In Python decision_.price estimates it, on the command line --save."
-        )
-
-    @property
     def n_tried(self) -> int:
         """Subsets that were tested for invariance."""
-        predictive = self.findings.predictive
+        predictive = self.predictive
         n = self.findings.posterior.n_subsets
         if predictive is None:
             return n if self.compatible.all_scored else len(self.survey.masks)
         return int(predictive.diagnostics.get("subsets_tested", n))
+
+    @property
+    def predictor_in_words(self) -> str:
+        """Return what predicts, and why."""
+        assert self.predictions is not None
+        return self.predictions.told(self.predict_with)
 
     @property
     def sections(self) -> tuple[Section, ...]:
@@ -856,24 +818,16 @@ class Decision(Rendered):
     def estimates(self) -> Estimates:
         """Coefficients of the chosen subset and their standard errors, which every table and
         picture shows."""
-        return self.findings.judge.model.estimates(self.mask)
+        return self.model.estimates(self.mask)
 
     @cached_property
     def between_environments(self) -> MetaAnalysis | None:
         """How each coefficient of the chosen subset differs between environments; None if these are
         not one label."""
-        own = self.findings.judge.model.own_estimates(self.mask, self.estimates)
-        return (
-            None
-            if own is None
-            else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
-        )
-
-    @cached_property
-    def units(self) -> dict[str, Unit]:
-        """The change of each column that an effect is of."""
-        assert self.predictions is not None
-        return units_of(self.predictions.selection.data)
+        own = self.model.own_estimates(self.mask, self.estimates)
+        if own is None:
+            return None
+        return heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
         """Return coefficients of the chosen subset with intervals, in each environment and in the
@@ -992,7 +946,7 @@ class Decision(Rendered):
 
         return plot(self, kind, ax, top)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Fields:
         """As values that JSON can hold; numbers that are not known are None."""
         posterior = self.findings.posterior
         compatible = self.compatible
@@ -1001,7 +955,7 @@ class Decision(Rendered):
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
         tried = self.known_by_tolerance
         level = compatible.accepted.level
-        known = None if self.predictions is None else self.predictions.known_price
+        price = self.known.get("price")
         content = {
             "verdict": self.verdict,
             "level": self.level,
@@ -1010,19 +964,19 @@ class Decision(Rendered):
             "invariant": self.invariant if posterior.n_environments > 1 else None,
             "selected": self.selected,
             "rule": self.rule_says,
-            "tolerance": self.findings.tolerance,
+            "tolerance": self.tolerance,
             "effective_tolerance": self.effective_tolerance,
             "by_tolerance": None
             if tried is None
             else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
-            "luck": self.known_luck,
+            "luck": self.known.get("luck"),
             "price_of_a_column": self.findings.score.price,
             "predicts_with": None
             if self.predictions is None
-            else self.predictions.resolved(self.predictions.asked),
+            else self.predictions.resolved(self.predict_with),
             "prediction": None if self.prediction is None else self.prediction.content,
-            "price": None if known is None else known.content,
+            "price": None if price is None else price.content,
             "absorbed_baselines": self.absorbed_baselines,
             "evidence": self.evidence,
             "compatible": {
@@ -1043,7 +997,7 @@ class Decision(Rendered):
             "coefficients": coefficients.to_dict("records"),
             "effects": effect_records(self),
         }
-        plain: dict[str, Any] = to_json(content, null)
+        plain: Fields = to_json(content, null)
         return plain
 
 
@@ -1064,7 +1018,7 @@ class FitSummary(Rendered):
         """Each section as soon as it is known: the verdict first."""
         yield from self.decision.found()
         posterior, *more = self.posterior.sections
-        if self.decision.findings.posterior.n_environments > 1:  # the verdict counts the subsets
+        if self.decision.n_environments > 1:  # the verdict counts the subsets
             posterior = replace(
                 posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets")
             )
@@ -1143,15 +1097,7 @@ def papers_view(model: BoundModel) -> str:
     )
 
 
-def _or_why_not(ask: Callable[[], object]) -> str:
-    """The answer, or why it cannot be had"""
-    try:
-        return str(ask())
-    except SettingError as error:
-        return str(error)[:1].upper() + str(error)[1:]
-
-
-def _or_none(names: tuple[str, ...] | None) -> str:
+def _or_none(names: Names | None) -> str:
     return "no subset is compatible" if names is None else format_subset(names)
 
 
@@ -1218,14 +1164,12 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     found = decision.heterogeneity
     k = len(decision.selected)
     outcome = printable(posterior.outcome_name)
-    rho = decision.findings.tolerance.rho
     between = f"between the {posterior.n_environments:,} environments"
     everyone = f"in {everywhere(posterior)}"
     apart = "between environments"
     if decision.components is not None:
-        design = decision.components.design
-        everyone = design.everywhere
-        between = design.compared
+        everyone = decision.components.design.everywhere
+        between = decision.components.design.compared
         apart = decision.components.differing
     values = p_values_in_words(decision.evidence)
     if not k and decision.findings.level is not Level.full:
@@ -1236,79 +1180,66 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     if not k:
         if grade in (Grade.alike, Grade.no_difference):
             return f"No difference was found in {outcome} itself {between} ({values})."
-        lowest = decision.findings.tolerance.lowest_level
+        lowest = decision.tolerance.lowest_level
         part = "spread" if decision.evidence.p_spread < lowest else "distribution"
         part = "mean" if decision.evidence.p_mean < lowest else part
         return f"The {part} of {outcome} differs {apart} ({values})."
-    own = not separates_effects(decision.findings.judge.model)
+    own = not separates_effects(decision.model)
     in_effects = decision.worst is not None and decision.worst.part == SLOPES
-    shown = (
-        grade
-        if own or (grade is Grade.but_for and in_effects) or found.same is None
-        else found.grade
-    )
-    shown = Grade.no_difference if shown is Grade.alike and grade is Grade.no_difference else shown
+    shown = found.grade
+    if own or (grade is Grade.but_for and in_effects) or found.same is None:
+        shown = grade
+    if shown is Grade.alike and grade is Grade.no_difference:
+        shown = grade
+    joined = "baseline or" if shown is Grade.differ else "baseline and"
+    several = own or k > 1
+    what = f"{f'{joined} ' if own else ''}{'effects' if several else 'effect'} of {k:,} "
+    what += f"{'feature' if k == 1 else 'features'} on {outcome}"
     if not own:
         values = p_values_in_words(found)
-    features = "1 feature" if k == 1 else f"{k:,} features"
-    what = f"effects of {features} on {outcome}"
-    are = "are"
-    differ = "differ"
-    if own:
-        joined = "or" if shown is Grade.differ else "and"
-        what = f"baseline {joined} effects of {features} on {outcome}"
-    elif k == 1:
-        what = f"effect of 1 feature on {outcome}"
-        are = "is"
-        differ = "differs"
-    size = format_percent(found.difference) if not np.isnan(found.difference) else ""
+    size = "" if np.isnan(found.difference) else format_percent(found.difference)
     interval = f"90% CI {format_percent(found.low)} to {format_percent(found.high)}"
-    explained = ""
-    if not np.isnan(
-        share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])
-    ):
-        explained = f"; deviations explain {format_percent(share)} of the noise's variance"
+    share = float(decision.model.deviation_shares(decision.mask[None])[0])
+    explained = f"; deviations explain {format_percent(share)} of the noise's variance"
+    explained = "" if np.isnan(share) else explained
     most = f", most in {in_quotes(label)} (slopes)" if label is not None and in_effects else ""
+    same = f"The {what} {'are' if several else 'is'} the same"
     if shown is Grade.alike:
         details = f"difference {size}, {interval}{most}; {values}{explained}"
-        return f"The {what} {are} the same {everyone} to within {rho:.0%} ({details})."
+        return f"{same} {everyone} to within {decision.tolerance.rho:.0%} ({details})."
+    clear = size and found.low > 0.0
     if shown is Grade.no_difference:
-        no = "No clear" if found.low > 0.0 else "No"
         excluded = f"; up to {format_percent(found.high)} cannot be excluded" if size else ""
-        if size and found.low > 0.0:
-            excluded = f": estimated {size}, {interval}"
+        excluded = f": estimated {size}, {interval}" if clear else excluded
         if decision.components is not None and not decision.components.sees_factors:
             excluded = "; the test sees little here"
         return (
-            f"{no} difference was found {between} in the {what}{excluded} "
-            f"({values}{most}{explained})."
+            f"No{' clear' if found.low > 0.0 else ''} difference was found {between} in the "
+            f"{what}{excluded} ({values}{most}{explained})."
         )
     if shown is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
-        without = f"without it p-value {p_invariant}, exact {p_exact}"
         deviates = (
             "which deviates from the others (exact p-value "
             f"{format_small_p_value(decision.worst.p_value)})"
         )
         deviates += ", but not clearly more than is tolerated" if decision.is_compatible else ""
         return (
-            f"The {what} {are} the same in all environments but {in_quotes(label)}, {deviates} "
-            f"({values}; {without})."
+            f"{same} in all environments but {in_quotes(label)}, {deviates} ({values}; without it "
+            f"p-value {p_invariant}, exact {p_exact})."
         )
     if own and label is not None and decision.worst is not None:
         most = f", most in {in_quotes(label)} ({decision.worst.part})"
     if decision.components is not None:
         change = decision.components.change
         most = "" if change is None else f", most in {change.told(posterior.outcome_name)}"
-    by = f" by {size} ({interval})" if size and found.low > 0.0 else ""
-    limit = (
-        f" where {format_percent(decision.effective_tolerance)} is tolerated"
-        if decision.tolerates_less
-        else ""
-    )
-    within = decision.is_compatible and not found.low > decision.effective_tolerance
-    tolerated = ", not clearly more than is tolerated" if within else ""
-    return f"The {what} {differ} {apart}{by}{limit}{most}{tolerated}{explained} ({values})."
+    by = f" by {size} ({interval})" if clear else ""
+    tolerated = format_percent(decision.effective_tolerance)
+    limit = f" where {tolerated} is tolerated" if decision.tolerates_less else ""
+    if decision.is_compatible and not found.low > decision.effective_tolerance:
+        most += ", not clearly more than is tolerated"
+    differ = "differ" if several else "differs"
+    return f"The {what} {differ} {apart}{by}{limit}{most}{explained} ({values})."
 
 
 def _baseline_sentence(decision: Decision) -> str:
@@ -1323,7 +1254,7 @@ def _baseline_sentence(decision: Decision) -> str:
         said.append(
             f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}."
         )
-    lowest = decision.findings.tolerance.lowest_level
+    lowest = decision.tolerance.lowest_level
     if decision.findings.level is Level.effects_noise_free:
         said.append("The noise differs, too: each environment has its own.")
     elif decision.evidence.p_spread < lowest and decision.selected:
@@ -1397,11 +1328,8 @@ def _context(decision: Decision) -> Iterator[str]:
             f"selection {chosen} in another one. Add rows from at least one other environment."
         )
     elif decision.is_compatible:
-        if decision.accepted.level < decision.findings.tolerance.level:
-            levels = (
-                f"{decision.findings.tolerance.level:g}, so p ≥ {decision.accepted.level:g} "
-                "was used"
-            )
+        if decision.accepted.level < decision.tolerance.level:
+            levels = f"{decision.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
             yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
         if compatible.n == posterior.n_subsets > 1:
             yield (
@@ -1469,18 +1397,19 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "baseline", verdict.baseline
     if verdict.follows:
         yield "elsewhere", verdict.follows
-    if decision.known_luck is not None:
-        yield "luck", str(decision.known_luck)
+    known = {name: str(value) for name, value in decision.known.items()}
+    if "luck" in known:
+        yield "luck", known["luck"]
     yield (
         "selected",
         f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}",
     )
     if decision.predictions is not None:
-        yield "predicts with", str(decision.predictions)
-        if decision.predictions.known_price is not None:
-            yield "price", str(decision.predictions.known_price)
+        yield "predicts with", decision.predictor_in_words
+        if "price" in known:
+            yield "price", known["price"]
     if posterior.n_environments > 1:
-        judged_by = decision.findings.judge.model.judged_by(decision.accepted)
+        judged_by = decision.model.judged_by(decision.accepted)
         least = (
             f"; rho {decision.effective_tolerance:.2g} for the selected features, whose "
             "signal is strong"
@@ -1515,12 +1444,12 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
 
 def _figures_in_words(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
-    if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
+    if decision.n_environments > 1 and np.isfinite(evidence.deviance):
         values = p_values_in_words(evidence)
         of_effects = decision.heterogeneity.same is None or values == p_values_in_words(
             decision.heterogeneity
         )
-        together = "" if of_effects else f" ({compared_in_words(decision.findings.judge.model)})"
+        together = "" if of_effects else f" ({compared_in_words(decision.model)})"
         figures.insert(0, f"{values}{together}")
     if not np.isnan(evidence.r2_new):
         figures.append(f"{format_share(evidence.r2_new)} in environments left out")

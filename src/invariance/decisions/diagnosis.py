@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.stats import t as student
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.json import null, to_json, written
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
@@ -29,12 +29,11 @@ from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Fit, Level
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Level
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.regression import RegressionModel
-from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import format_difference, format_p_value, format_percent, format_share
@@ -47,18 +46,17 @@ from .environments import (
     WorstEnvironment,
     compared_model,
     environment_tests,
-    subset_moments,
     worst_environment,
 )
 from .levels import Grade, Heterogeneity, heterogeneity_of
 from .pipeline import Data, Findings, FitSettings
-from .selection_error import Luck
+from .selection_error import ChanceSelection
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-FORMAT = "invariance.diagnosis/2"
+FORMAT = "invariance.diagnosis/3"
 LeaveOut = bool | Literal["auto"]
 # p-value below which an environment is at odds with a subset, and gain in R² that matters.
 SURE = 0.01
@@ -80,8 +78,8 @@ class Refit:
 
     inclusion: Floats
     predictive_inclusion: Floats
-    selected: tuple[str, ...] | None = None
-    best: tuple[str, ...] | None = None
+    selected: Names | None = None
+    best: Names | None = None
     best_r2: float = float("nan")
     best_p_invariant: float = float("nan")
     p_against_best: float = float("nan")
@@ -193,114 +191,6 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
     )
 
 
-# ---------------------------------------------------------------- experiments
-
-# Standard deviations by which an experiment moves a feature.
-SHIFT = 2.0
-# Leading subsets: at most so many, each with this share of the first one's probability.
-_MOST_SUBSETS = 10
-_LEADING = 0.01
-# Share of the noise's standard deviation by which predictions must differ to be worth an
-# experiment.
-_VISIBLE = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Leading:
-    """subsets : names of k subsets; probabilities (k,); changes (k, p) : of the outcome when a
-    feature alone moves by two standard deviations; noise : standard deviation of the outcome around
-    the pooled fit of the first"""
-
-    subsets: tuple[tuple[str, ...], ...]
-    probabilities: Floats
-    changes: Floats
-    noise: float
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Moving a feature alone. disagreement : standard deviation of the leading subsets'
-    predictions, weighted by probability, in units of the outcome; lowest, highest : the subset and
-    change at either end"""
-
-    feature: str
-    disagreement: float
-    lowest: tuple[tuple[str, ...], float]
-    highest: tuple[tuple[str, ...], float]
-
-
-def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior) -> Leading:
-    """The most probable subsets of a posterior, each with at least a hundredth of the first one's
-    probability."""
-    log_probabilities = posterior.log_probabilities[:_MOST_SUBSETS]
-    kept = np.flatnonzero(log_probabilities >= log_probabilities[0] + np.log(_LEADING))
-    masks = posterior.masks[kept]
-    first = posterior.mode_mask
-    if isinstance(model, RegressionModel):
-        data = model.data
-        fit = model.fit(first, local=False)
-        predicted = _expected(
-            fit, data.X[:, model.features.expand(first)] @ fit.coefficients + fit.intercept
-        )
-        noise = float(
-            np.std(data.y / (1.0 if data.exposure is None else data.exposure) - predicted)
-        )
-    else:
-        residuals = model.residuals(first[None])
-        noise = float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
-    changes = np.array([_feature_changes(model, mask) for mask in masks])
-    return Leading(
-        tuple(map(posterior.names_of, masks)), np.exp(log_probabilities[kept]), changes, noise
-    )
-
-
-def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
-    """(p,) expected change of the outcome per shift; of several columns, its size when these move
-    as they vary."""
-    fit = model.fit(mask, local=False)
-    chosen = model.features.chosen(mask)
-    moments = subset_moments(model, mask)
-    products = moments.scatter[-1] / moments.n_rows
-    middle = 0.0
-    if isinstance(model, RegressionModel):
-        means = model.data.X.mean(axis=0)[model.features.expand(mask)]
-        middle = fit.intercept + float(means @ fit.coefficients)
-    changes = np.zeros(model.n_features)
-    for j, own in zip(
-        np.flatnonzero(mask), map(np.arange, chosen.starts, chosen.starts[1:]), strict=True
-    ):
-        slopes = fit.coefficients[own]
-        places = moments.feature_columns[own]
-        size = np.sqrt(slopes @ products[np.ix_(places, places)] @ slopes)
-        moved = SHIFT * (np.copysign(size, slopes[0]) if len(own) == 1 else size)
-        changes[j] = float(np.diff(_expected(fit, np.array([middle, middle + moved])))[0])
-    return changes
-
-
-def _expected(fit: Fit, predictor: Floats) -> Floats:
-    """(n,) the outcome; of times, whose medians may be infinite, the mean within the longest one
-    seen"""
-    if isinstance(fit, PiecewiseExponentialFit):
-        return fit.baseline.restricted_mean(np.exp(predictor), fit.baseline.end)
-    return fit.mean(predictor)
-
-
-def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:
-    """Features by how much the leading subsets disagree when they are moved, those where they
-    visibly do."""
-    if len(leading.subsets) < 2:
-        return ()
-    weights = leading.probabilities / leading.probabilities.sum()
-    spread = np.sqrt(weights @ (leading.changes - weights @ leading.changes) ** 2)
-    found = []
-    for j in np.argsort(-spread, kind="stable"):
-        if spread[j] > _VISIBLE * leading.noise:
-            ends = int(np.argmin(leading.changes[:, j])), int(np.argmax(leading.changes[:, j]))
-            lowest, highest = ((leading.subsets[k], float(leading.changes[k, j])) for k in ends)
-            found.append(Experiment(names[j], float(spread[j]), lowest, highest))
-    return tuple(found)
-
-
 # ---------------------------------------------------------------- what small environments cost; own
 # coefficients
 
@@ -342,7 +232,7 @@ class OwnCoefficients:
     1 + k) by the coefficients of all; NaN of columns that are constant there; share : of the
     noise's variance that deviations explain"""
 
-    names: tuple[str, ...]
+    names: Names
     estimates: Floats
     margins: Floats
     usual: Floats
@@ -365,7 +255,7 @@ class OwnCoefficients:
         estimates = np.column_stack([found.levels[:-1], fit.local_coefficients])
         return cls((OWN_MEAN, *fit.columns), estimates, margins, usual, found.share)
 
-    def content(self, tests: Sequence[EnvironmentTest]) -> list[dict[str, Any]]:
+    def content(self, tests: Sequence[EnvironmentTest]) -> list[Fields]:
         """A row for each environment and name"""
         ends = {"lower": self.estimates - self.margins, "upper": self.estimates + self.margins}
         figures = {"estimate": self.estimates, **ends, "usual": self.usual}
@@ -397,15 +287,13 @@ class Diagnosis(Rendered, ComparedEnvironments):
         which it is not
     left_out : without each of three environments or more; refitted : whether with whole fits
     inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
-    leading, experiments : the most probable compatible subsets, and features to move so that they
-        disagree
     sites : what small environments cost; allowed : that the prior rules subsets out, in words
     own : of random deviations, coefficients of each environment, None elsewhere
     level : of invariance: below "full" environments have baselines of their own, which are not
         compared
     """
 
-    feature_names: tuple[str, ...]
+    feature_names: Names
     evidence: SubsetEvidence
     unjudged: str
     tolerance: Tolerance
@@ -416,8 +304,6 @@ class Diagnosis(Rendered, ComparedEnvironments):
     refitted: bool
     inclusion: Floats
     predictive_inclusion: Floats
-    leading: Leading
-    experiments: tuple[Experiment, ...]
     sites: Sites
     judged_by: str
     allowed: str
@@ -439,7 +325,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return worst_environment(self.tests)
 
     @property
-    def unlike(self) -> tuple[Hashable, ...]:
+    def unlike(self) -> Labels:
         """Environments whose p-value is below the threshold."""
         decided = ((test.environment, test.deviation) for test in self.tests)
         return tuple(
@@ -543,11 +429,10 @@ class Diagnosis(Rendered, ComparedEnvironments):
             yield _own_section(self.own, self.tests)
         if self.left_out:
             yield _left_out_section(self)
-        yield Section("Experiments", tuple(_experiments(self)))
         if self.sites.without and self.sites.largest < len(self.feature_names):
             yield Section("Small environments", tuple(_small_environments(self)))
 
-    def to_dict(self, luck: Luck | None = None) -> dict[str, Any]:
+    def to_dict(self, luck: ChanceSelection | None = None) -> Fields:
         """As values that JSON can hold; luck : of the decision, where it was asked for"""
         same = (
             "alarm",
@@ -559,8 +444,8 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "evidence",
             "tolerance",
         )
-        more = "inclusion", "predictive_inclusion", "experiments", "level"
-        content: dict[str, Any] = {"format": FORMAT} | {
+        more = "inclusion", "predictive_inclusion", "level"
+        content: Fields = {"format": FORMAT} | {
             name: getattr(self, name) for name in (*same, *more)
         }
         content |= {
@@ -582,15 +467,14 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "left_out": [
                 vars(left) | {"environment": str(left.environment)} for left in self.left_out
             ],
-            "leading_subsets": self.leading,
             "sites": {"largest_subset": self.sites.largest, "largest_without": self.sites.without},
             "own_coefficients": None if self.own is None else self.own.content(self.tests),
             "luck": luck,
         }
-        plain: dict[str, Any] = to_json(content, null)
+        plain: Fields = to_json(content, null)
         return plain
 
-    def to_json(self, path: str | Path | None = None, luck: Luck | None = None) -> str:
+    def to_json(self, path: str | Path | None = None, luck: ChanceSelection | None = None) -> str:
         """`to_dict` as strict JSON, also written to `path`"""
         return written(self.to_dict(luck), path)
 
@@ -629,7 +513,6 @@ def diagnose(
     enough = posterior.n_environments > 2
     compatible = compatible_subsets(findings)
     source = _source(full.data, moments, mask, refit)
-    leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
         subset=posterior.names_of(mask),
         outcome_name=posterior.outcome_name,
@@ -649,8 +532,6 @@ def diagnose(
         predictive_inclusion=np.full(len(mask), np.nan)
         if predictive is None
         else predictive.inclusion,
-        leading=leading,
-        experiments=experiments(leading, posterior.feature_names),
         sites=Sites(model.largest_size, {}, None) if random else sites_of(moments),
         judged_by=findings.target.model.judged_by(compatible.accepted),
         allowed=findings.allowed,
@@ -676,7 +557,6 @@ _LONGEST_LABEL = 20
 _FIGURES = 32
 _MOST_CHANGES = 5
 _LEAST_CHANGE = 0.1
-_MOST_EXPERIMENTS = 3
 _MOST_DECISIVE = 2
 _MOST_OWN = 12
 OWN_MEAN = "its mean"
@@ -888,28 +768,6 @@ def _inclusion_changes(diagnosis: Diagnosis) -> str:
     if not each:
         return f"No inclusion probability ({kind} posterior) changes by {_LEAST_CHANGE:g} or more."
     return f"Inclusion probabilities ({kind} posterior) that change most: {'; '.join(each)}."
-
-
-def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
-    kind = "most probable" if diagnosis.nothing_compatible else "leading compatible"
-    n = len(diagnosis.leading.subsets)
-    if n < 2:
-        yield f"There is one {kind} subset only, {format_subset(diagnosis.leading.subsets[0])}."
-    elif not diagnosis.experiments:
-        yield (
-            f"No feature, moved alone by {SHIFT:g} standard deviations, would tell the {n} "
-            f"{kind} subsets apart."
-        )
-    for found in diagnosis.experiments[:_MOST_EXPERIMENTS]:
-        (low, down), (high, up) = found.lowest, found.highest
-        yield (
-            f"Move {printable(found.feature)} alone by {SHIFT:g} standard deviations: what the "
-            f"{n} {kind} subsets then "
-            f"predict scatters by {found.disagreement:.2g}, "
-            f"{found.disagreement / diagnosis.leading.noise:.1f} times "
-            f"the noise, from {down:+.2g} by {format_subset(low)} to {up:+.2g} by "
-            f"{format_subset(high)}."
-        )
 
 
 def _small_environments(diagnosis: Diagnosis) -> Iterator[str]:

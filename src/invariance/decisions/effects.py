@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats
 from .._tools.sections import Section
 from .._tools.text import (
     COLUMNS,
@@ -72,7 +72,7 @@ def effects(
 
     assert decision.predictions is not None
     scale = scale_of(decision)
-    units = decision.units
+    units = units_of(decision.predictions.selection.data)
     found = decision.coefficients(coverage)
     features = decision.predictions.selection.data.features.chosen(decision.mask)
     owners = dict(
@@ -131,7 +131,7 @@ def _between_environments(decision: Decision, coverage: float, n: int) -> dict[s
     return columns
 
 
-def effect_records(decision: Decision) -> list[dict[str, Any]] | None:
+def effect_records(decision: Decision) -> list[Fields] | None:
     """Return the rows of the table with those of environments, labels as text; None if there are no
     effects."""
     if decision.predictions is None:
@@ -191,7 +191,7 @@ def effect_section(decision: Decision) -> Section | None:
             "between environments"
         )
         about += "; in a new one: 95% prediction interval." if predicted else "."
-    told: dict[str, Any] = {"title": "Effects", "sentences": (about,), "notes": tuple(notes)}
+    told: Fields = {"title": "Effects", "sentences": (about,), "notes": tuple(notes)}
     taken = sum(2 + max(map(display_width, cells)) for cells in zip(head, *rows, strict=True))
     if taken > COLUMNS - 2 - _SHORTEST_LABEL:
         facts = (
@@ -290,7 +290,7 @@ def _rounded(spread: float) -> float:
 
 def standard_errors_in_words(decision: Decision) -> str:
     """Of which likelihood the intervals of the pooled effects are; empty where there are none."""
-    model = decision.findings.judge.model
+    model = decision.model
     if np.isnan(decision.estimates.errors[-1]).all():
         return ""
     if isinstance(model, GaussianRandomDeviations):

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import chdtrc, digamma, gammaincc, polygamma
 from scipy.stats import f
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Labels, Mask, Names
 from ..data.checks import SMALLEST_ENVIRONMENT
 from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
@@ -80,7 +80,7 @@ class EnvironmentTests(ABC):
     """The tests of one subset: of one environment against all others, or of all against one common
     fit."""
 
-    environments: tuple[Hashable, ...]
+    environments: Labels
     counts: Integers
 
     @abstractmethod
@@ -491,7 +491,7 @@ def _grouped(
     X: Floats,
     y: Floats,
     groups: Integers,
-    labels: tuple[Hashable, ...],
+    labels: Labels,
     **besides: Any,
 ) -> MultiEnvironmentData:
     """Columns X (n, k) and the outcome (n,) in groups (n,)."""
@@ -559,10 +559,10 @@ class ComparedEnvironments:
     subset : names; tests : one for each environment; parts : in what environments are compared
     """
 
-    subset: tuple[str, ...]
+    subset: Names
     outcome_name: str
     tests: tuple[EnvironmentTest, ...]
-    parts: tuple[str, ...]
+    parts: Names
 
     @property
     def n_environments(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Mask
 from .._tools.plotting import CHOSEN, GUIDE, PLAIN, WARN, ink, plain_ticks, tidy
 from .._tools.text import name_labels
 from ..posterior.summary import format_p_value
@@ -155,7 +155,7 @@ def _environments(
         _cut_ends(ax, row, local[row, 1], local[row, 2], PLAIN)
     for row in np.flatnonzero(known & infinite).tolist():
         rises = local[row, 0] > (1.0 if ratio else 0.0)
-        place: dict[str, Any] = {
+        place: Fields = {
             "transform": ax.get_yaxis_transform(),
             "clip_on": False,
             "zorder": 4,

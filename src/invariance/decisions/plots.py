@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Mask
 from .._tools.plotting import (
     CHOSEN,
     FAINT,
@@ -139,7 +139,7 @@ def save_picture(decision: Decision, kind: str, path: str | Path, top: int | Non
 
 def _nothing(decision: Decision, kind: str) -> str:
     """A sentence where there is nothing to draw."""
-    if kind == "subsets" and decision.findings.predictive is None:
+    if kind == "subsets" and decision.predictive is None:
         return f"No subset{decision.findings.allowed} is compatible with invariance."
     if kind == "along" and decision.curves is None:
         return "Environments were not compared along a variable, or these features cannot be."
@@ -149,7 +149,7 @@ def _nothing(decision: Decision, kind: str) -> str:
         return _no_effects(decision)
     if kind in ("calibration", "left_out"):
         return _nothing_left_out(decision, kind)
-    if kind in ("environments", "frontier") and decision.findings.posterior.n_environments < 2:
+    if kind in ("environments", "frontier") and decision.n_environments < 2:
         return "There is nothing to compare one environment with."
     if kind == "trace" and "trace" not in decision.findings.posterior.diagnostics:
         return 'Only variational inference, engine="vi", has an ELBO to draw.'
@@ -165,9 +165,9 @@ def _no_effects(decision: Decision) -> str:
 
 
 def _nothing_left_out(decision: Decision, kind: str) -> str:
-    if decision.findings.posterior.n_environments < 2 or decision.predictions is None:
+    if decision.n_environments < 2 or decision.predictions is None:
         return "With one environment none can be left out."
-    found = decision.predictions.new_environments(decision.predictions.asked)
+    found = decision.predictions.new_environments(decision.predict_with)
     left_out = found.left_out
     if not left_out:
         return found.why_none
@@ -273,7 +273,7 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
     cut = n < compared.n_environments
     ax.set_ylabel(f"environment ({n} of {compared.n_environments:,})" if cut else "environment")
     outcome = shorten(compared.outcome_name, _LONGEST_NAME)
-    above: dict[str, Any] = {
+    above: Fields = {
         "loc": "lower left",
         "bbox_to_anchor": (0.0, 1.0),
         "ncols": 3,
@@ -302,13 +302,13 @@ def _grid_size(n_panels: int, width: float, height: float) -> Size:
 
 
 def _coefficients_size(decision: Decision, top: int) -> Size:
-    n_shown = min(max(decision.findings.posterior.n_environments, 3), MOST_ENVIRONMENTS)
+    n_shown = min(max(decision.n_environments, 3), MOST_ENVIRONMENTS)
     return _grid_size(min(top, len(decision.columns)), 2.1, 0.75 + 0.2 * n_shown)
 
 
 def _effects_size(decision: Decision, top: int) -> Size:
     """Two rows more, of all together and of a new environment."""
-    n_shown = min(decision.findings.posterior.n_environments, MOST_ENVIRONMENTS) + 2
+    n_shown = min(decision.n_environments, MOST_ENVIRONMENTS) + 2
     return _grid_size(min(top, len(decision.columns)), 2.1, 1.05 + 0.2 * n_shown)
 
 
@@ -345,7 +345,7 @@ def _by_column(
     what: str,
 ) -> Panels:
     """found : as `forests` has it, with all columns; heads : {column: title}"""
-    n = decision.findings.posterior.n_environments
+    n = decision.n_environments
     shown = dict(list(heads.items())[:top])
     intervals = bool(found["lower"].notna().any())
     summary = "tau" in found
@@ -391,7 +391,7 @@ def _labelled(
 def _left_out(decision: Decision) -> Any:
     """The errors in environments left out of what predicts."""
     assert decision.predictions is not None
-    return decision.predictions.new_environments(decision.predictions.asked)
+    return decision.predictions.new_environments(decision.predict_with)
 
 
 _IDEAL = {"intercept": 0.0, "slope": 1.0}
@@ -458,7 +458,7 @@ def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) 
 
 def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:
     """The subsets of a picture (k, p), and the features that they hold, the most probable first."""
-    predictive = decision.findings.predictive
+    predictive = decision.predictive
     assert predictive is not None
     masks = predictive.masks[:top]
     held = np.flatnonzero(masks.any(axis=0))
@@ -472,20 +472,20 @@ def _dots_width(held: NDArray[np.intp]) -> float:
 
 def _subsets_size(decision: Decision, top: int) -> Size:
     masks, held = _held(decision, top)
-    bars = 5.4 if decision.findings.posterior.n_environments > 1 else 3.6
+    bars = 5.4 if decision.n_environments > 1 else 3.6
     return max(_dots_width(held) + bars, _NARROWEST), 2.6 + 0.26 * max(len(masks), 4)
 
 
 def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
     """Compatible subsets, the best predictor first: a dot for each feature, bars of probability, R²
     and p_inv."""
-    predictive = decision.findings.predictive
+    predictive = decision.predictive
     assert predictive is not None
     masks, held = _held(decision, top)
     names = name_labels([predictive.feature_names[j] for j in held[:_MOST_COLUMNS]], _LONGEST_NAME)
     n = len(masks)
     several = predictive.n_environments > 1
-    evidence = predictive.leading_evidence(n)
+    evidence = predictive.leading_evidence(n, elsewhere=False)
     chosen = (masks == decision.mask).all(axis=1)
     widths = [_dots_width(held), *[_WIDTH_OF_BARS] * (3 if several else 2)]
     apart = {} if has_layout(figure) else _APART
@@ -572,7 +572,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     coefficients; the best R² up to each difference, and the chosen and the mode with their
     intervals."""
     survey = decision.survey
-    tolerance = decision.findings.tolerance
+    tolerance = decision.tolerance
     known = np.flatnonzero(np.isfinite(survey.r2) & np.isfinite(survey.difference))
     differences = np.maximum(survey.difference[known], _LEAST_DIFFERENCE)
     r2 = survey.r2[known]
@@ -582,7 +582,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
         (~compatible, FAINT, "not compatible"),
         (compatible, PLAIN, "compatible"),
     ):
-        look: dict[str, Any] = {
+        look: Fields = {
             "s": 8 if many else 18,
             "alpha": 0.5 if many else 0.8,
             "lw": 0,
@@ -611,7 +611,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     for evidence, marker, colour, label in marked:
         ends = evidence.difference_low, evidence.difference, evidence.difference_high
         low, middle, high = np.maximum(ends, _LEAST_DIFFERENCE)
-        bar: dict[str, Any] = {
+        bar: Fields = {
             "xerr": [[middle - low], [high - middle]],
             "color": colour,
             "lw": 1.2,
@@ -638,7 +638,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
             decision, _cut(len(known), decision.findings.posterior.n_subsets, "subsets")
         ),
     )
-    below: dict[str, Any] = {
+    below: Fields = {
         "loc": "upper center",
         "bbox_to_anchor": (0.5, -0.14),
         "ncols": 3,
@@ -699,16 +699,14 @@ PICTURES = {
         _draw_left_out,
         lambda decision, top: (
             7.0,
-            1.5 + 0.2 * min(max(decision.findings.posterior.n_environments, 3), top),
+            1.5 + 0.2 * min(max(decision.n_environments, 3), top),
         ),
         top=MOST_ENVIRONMENTS,
         panels=True,
     ),
     "calibration": Picture(
         _draw_calibration,
-        lambda decision, top: _grid_size(
-            min(top, decision.findings.posterior.n_environments), 1.9, 1.9
-        ),
+        lambda decision, top: _grid_size(min(top, decision.n_environments), 1.9, 1.9),
         top=_MOST_PANELS,
         panels=True,
     ),
@@ -716,7 +714,7 @@ PICTURES = {
         lambda decision, ax, top: plot_environments(
             compared_environments(decision.findings.target.model, decision.mask), ax
         ),
-        lambda decision, top: environments_size(decision.findings.posterior.n_environments),
+        lambda decision, top: environments_size(decision.n_environments),
     ),
     "frontier": Picture(_draw_frontier, lambda decision, top: (7.0, 4.8)),
     "trace": Picture(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
@@ -415,7 +415,7 @@ class Candidates:
             masks = masks[order]
             log_joint = log_joint[order]
             log_ratios = model.log_ratio_many(masks[:keep])
-        about: dict[str, Any] = {"engine": "exact enumeration", "diagnostics": diagnostics}
+        about: Fields = {"engine": "exact enumeration", "diagnostics": diagnostics}
         return _posterior(self.target, score, masks, log_joint, log_ratios[:keep], **about)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import chi2, norm
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.parallel import n_workers
 from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import format_subset, in_quotes, printable
@@ -56,7 +56,7 @@ class NoiseChecks:
     mends : whether a model of the mean alone could be fitted
     """
 
-    selected: tuple[str, ...]
+    selected: Names
     n_rows: int
     shape: Shape | None
     deviations: Mapping[Hashable, float]
@@ -103,7 +103,7 @@ class NoiseChecks:
             else f"{told}: p-values may be too small."
         )
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Fields:
         return {
             "excess_kurtosis": None if self.shape is None else self.shape.excess_kurtosis,
             "p_even": None if self.shape is None else self.shape.p_even,
@@ -306,9 +306,9 @@ class ResidualCheck(Rendered):
     of_rows : how many there are where those looked at are a sample, else 0
     """
 
-    subset: tuple[str, ...]
+    subset: Names
     outcome_name: str
-    environments: tuple[Hashable, ...]
+    environments: Labels
     rows: tuple[int, ...]
     mean: Floats
     spread: Floats
@@ -329,7 +329,7 @@ class ResidualCheck(Rendered):
         part, place = np.unravel_index(np.argmin([self.mean, self.spread]), (2, len(self.rows)))
         return self.environments[place], ("mean", "spread")[part]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """As values that JSON can hold."""
         names = ("environment", "rows", "p_mean", "p_spread")
         each = zip(

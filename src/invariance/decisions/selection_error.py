@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Mask, Names
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import format_count, format_subset
@@ -31,7 +31,7 @@ _TESTED_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
-class Luck:
+class ChanceSelection:
     """How often the selection takes in a feature that is not invariant, where exactly one subset
     is.
 
@@ -47,9 +47,9 @@ class Luck:
     environment, and all is Gaussian.
     """
 
-    selected: tuple[str, ...]
-    invariant: tuple[str, ...]
-    unchallenged: tuple[str, ...]
+    selected: Names
+    invariant: Names
+    unchallenged: Names
     subsets: int
     simulated: int
     share: float
@@ -75,7 +75,9 @@ class Luck:
         return told
 
 
-def luck(findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask) -> Luck:
+def chance_selection(
+    findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask
+) -> ChanceSelection:
     """Of the compatible subset (p,) that a rule chose by prediction; unchallenged (p,): features of
     it."""
     model = _simulated_model(findings, rule)
@@ -97,7 +99,7 @@ def luck(findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask) -> Luck
             n_let_in += let_in
             bar.advance()
     names = names_of(mask), names_of(null.mask), names_of(unchallenged)
-    return Luck(*names, findings.posterior.n_subsets, SIMULATED, n_let_in / SIMULATED)
+    return ChanceSelection(*names, findings.posterior.n_subsets, SIMULATED, n_let_in / SIMULATED)
 
 
 def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:

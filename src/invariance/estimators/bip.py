@@ -39,7 +39,15 @@ from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.pipeline import Data, FitSettings, generator
 from ..decisions.residual_check import ResidualCheck, residual_check
 from ..decisions.rules import Rule
-from ..exceptions import ApproximationWarning, DataError, NotInvariantWarning, SettingError, use
+from ..decisions.selection_error import ChanceSelection
+from ..exceptions import (
+    ApproximationWarning,
+    DataError,
+    NotInvariantWarning,
+    SettingError,
+    or_why_not,
+    use,
+)
 from ..inference.base import Engine
 from ..kinds import CLASS, TIME, OutcomeKind
 from ..models.base import Family, Level, kind_of
@@ -52,7 +60,7 @@ from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
 from ..prediction.model_choice import Selection, check_predict_with, check_regressor
 from ..prediction.new_environments import NewEnvironments
-from ..prediction.predictions import Predictions
+from ..prediction.predictions import CostOfInvariance, Predictions
 from ..prediction.predictor import PredictedOutcome, Predictor
 from ..priors import Prior
 from ..report.methods import Source, Subject, methods_paragraph
@@ -278,7 +286,7 @@ class BIP(IntervalRegressor):
         outcome = PredictedOutcome.of(data, settings.family)
         selection = Selection.known(settings, data, decision.findings, decision.mask)
         self._predictions = Predictions(selection, outcome, self._regressor, self.progress)
-        decision = replace(decision, predictions=self._predictions)
+        decision = replace(decision, predictions=self._predictions, predict_with=self.predict_with)
         _ = decision.between_environments  # with the estimates, so that printing fits nothing
         self._data = data
         self._fit_settings = settings
@@ -334,8 +342,9 @@ class BIP(IntervalRegressor):
         """What was decided, with the reasons."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
-        self._predictions.asked = self.predict_with
-        return self._decision
+        if self.predict_with == self._decision.predict_with:
+            return self._decision
+        return replace(self._decision, predict_with=self.predict_with)
 
     def summary(self, top: int = 10) -> FitSummary:
         """The decision and, after it, the posterior with its `top` subsets: text within 80 columns,
@@ -392,8 +401,55 @@ class BIP(IntervalRegressor):
             diagnosis: Diagnosis | str = self.diagnose()
         except SettingError as error:
             diagnosis = str(error)
+        if self.n_environments_ > 1:  # found here, so that the page only shows it
+            self.new_environments()
+            self.explain_cost()
+            if self.decision_.is_compatible:
+                or_why_not(self.chance_selection)
         return write_report(
             Subject(self, source or Source(), diagnosis, comparison), file, self.progress
+        )
+
+    def cost_of_invariance(self) -> CostOfInvariance:
+        """Return errors in environments that are left out: of the features selected without each,
+        of all features and of a constant.
+
+        The first call repeats the selection without each environment; later ones do not. The
+        decision and its JSON then show the result.
+
+        Raises
+        ------
+        SettingError
+            If a limit on the time of the fit kept environments from being left out.
+        """
+        check_is_fitted(self)
+        return self._predictions.cost_of_invariance
+
+    def chance_selection(self) -> ChanceSelection:
+        """Return how often the search among subsets selects a feature that is not invariant, in
+        data sets simulated from one invariant subset.
+
+        Takes about a second for ten features, once. The decision and its JSON then show the result.
+
+        Raises
+        ------
+        SettingError
+            If the rule did not choose among compatible subsets, or for other models than linear
+            Gaussian ones.
+        """
+        check_is_fitted(self)
+        return self._decision.chance_selection
+
+    def explain_cost(self, repeat: bool = False) -> str:
+        """Return the cost of invariance in words, or why it is not known: a selection that takes
+        long is repeated for it only if `repeat`."""
+        findings = self.decision_.findings
+        if repeat or findings.cheap_without_each or self._predictions.repeated:
+            return or_why_not(self.cost_of_invariance)
+        return (
+            "What invariance costs was not estimated, because that repeats the selection without "
+            f"each of {self.n_environments_} environments. In Python cost_of_invariance() "
+            "estimates it, on the command line --save."
         )
 
     def methods_paragraph(self) -> str:

@@ -13,7 +13,7 @@ from scipy.special import erf
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Mask, Names
 from .._tools.names import PredictWith
 from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
@@ -206,12 +206,12 @@ class IntervalRegressor(EnvironmentSelector):
         return predictor, columns
 
     @property
-    def columns_to_predict(self) -> tuple[str, ...]:
+    def columns_to_predict(self) -> Names:
         """Names of the columns that predict."""
         check_predict_with(self.predict_with, self._regressor)
         return self._needed(self.predict_with)
 
-    def _needed(self, kind: str) -> tuple[str, ...]:
+    def _needed(self, kind: str) -> Names:
         used = set(self._predictor(kind).design.columns)
         encoding = self._layout.encoding
         if encoding is not None:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import platform
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.files import write_text
 from .._tools.json import from_json, read_object, to_json
 from .._tools.names import PlotKind, PredictWith
@@ -37,14 +37,14 @@ from ..decisions.levels import (
     in_short,
     level_in_words,
 )
-from ..decisions.selection_error import Luck
+from ..decisions.selection_error import ChanceSelection
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.model_choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
-from ..prediction.predictions import Price
+from ..prediction.predictions import CostOfInvariance
 from ..prediction.predictor import (
     AveragedFit,
     Design,
@@ -69,17 +69,31 @@ _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
 _KEPT: dict[str, tuple[str, Any]] = {
     "predict_with": ("predict_with", str),
-    "set_aside": ("_set_aside", tuple[str, ...]),
+    "set_aside": ("_set_aside", Names),
     "outcome": ("_outcome", PredictedOutcome),
     "by_name": ("_by_name", bool),
     "layout": ("_layout", Layout),
     "n_features_in": ("n_features_in_", int),
     "support": ("support_", Mask),
-    "selected_features": ("selected_features_", tuple[str, ...]),
+    "selected_features": ("selected_features_", Names),
     "inclusion_probabilities": ("inclusion_probabilities_", Floats),
     "coefficients": ("coef_", Floats),
     "intercept": ("intercept_", float),
     "invariant": ("invariant_", bool),
+    "span": ("_span", Span | None),
+}
+# {key in the file: type}; the attribute of a decision and, with "_" behind it, of a saved model
+_OF_DECISION: Fields = {
+    "evidence": dict[str, float],
+    "verdict": Verdict,
+    "level": str,
+    "heterogeneity": Heterogeneity,
+    "baseline": BaselineDifference | None,
+}
+_FOUND: Fields = _OF_DECISION | {
+    "luck": ChanceSelection | None,
+    "prediction": Choice,
+    "price": CostOfInvariance | None,
 }
 
 
@@ -96,16 +110,18 @@ def save(model: BIP, path: str | Path) -> None:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def _checksum(content: Fields) -> str:
     return hashlib.sha256(
         json.dumps(content, sort_keys=True, allow_nan=False).encode("ascii")
     ).hexdigest()
 
 
-def to_plain(model: BIP) -> dict[str, Any]:
+def to_plain(model: BIP) -> Fields:
     predictions = model._predictions
-    findings = model.decision_.findings
-    posterior = model.posterior_
+    decision = model.decision_
+    predictive = decision.predictive
+    environments = model.environments_
+    label = model._columns.environment
     choice = predictions.choice
     kinds = [
         "selected",
@@ -114,61 +130,54 @@ def to_plain(model: BIP) -> dict[str, Any]:
     ]
     predictions.leave_out([*kinds, "constant"])
     known = not choice.reason and not predictions.new_environments("selected").not_left_out
-    price = predictions.price if known else None
+    price = predictions.cost_of_invariance if known else None
     return {
         "format": FORMAT,
         "versions": {
             "invariance": __version__,
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
-        }
-        | {"python": platform.python_version()},
+            "python": platform.python_version(),
+        },
         "fingerprint": fingerprint(model._data),
         # An object without a repr of its own is named by its type.
         "settings": {
             name: type(value).__name__ if " at 0x" in repr(value) else repr(value)
             for name, value in model._settings.items()
         },
-        "environment": model._columns.environment
-        if isinstance(model._columns.environment, str)
-        else None,
-        "span": to_json(model._span),
+        "environment": label if isinstance(label, str) else None,
         "handle_unknown": model._columns.handle_unknown,
         "kind": model._kind,
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
-        "evidence": to_json(model.decision_.evidence),
-        "verdict": to_json(model.decision_.verdict),
-        "level": model.decision_.level,
-        "heterogeneity": to_json(model.decision_.heterogeneity),
-        "baseline": to_json(model.decision_.baseline),
-        "ranked_by": model.decision_.posterior.kind,
-        "luck": to_json(model.decision_.known_luck),
-        "prediction": to_json(_placed(choice, posterior.environments)),
-        "price": None if price is None else to_json(_placed(price, posterior.environments)),
+        **{key: to_json(getattr(decision, key)) for key in _OF_DECISION},
+        "ranked_by": decision.posterior.kind,
+        "luck": to_json(decision.known.get("luck")),
+        "prediction": to_json(_placed(choice, environments)),
+        "price": None if price is None else to_json(_placed(price, environments)),
         "predictors": {
             kind: _predictor_to_plain(model._predictor(kind), model._outcome) for kind in kinds
         },
         "new_environments": {
-            kind: _errors_to_plain(model._new_environments(kind), posterior.environments)
-            for kind in kinds
+            kind: _errors_to_plain(model._new_environments(kind), environments) for kind in kinds
         },
-        "posterior": posterior.to_plain(),
-        "predictive": None if findings.predictive is None else findings.predictive.to_plain(),
-    } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
+        "posterior": model.posterior_.to_plain(),
+        "predictive": None if predictive is None else predictive.to_plain(),
+        **{key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()},
+    }
 
 
-def _placed(found: Any, environments: tuple[Hashable, ...]) -> Any:
+def _placed(found: Any, environments: Labels) -> Any:
     """Environments by their position"""
     return replace(
         found, environments=tuple(environments.index(label) for label in found.environments)
     )
 
 
-def _labelled(found: Any, environments: tuple[Hashable, ...]) -> Any:
+def _labelled(found: Any, environments: Labels) -> Any:
     return replace(found, environments=tuple(environments[place] for place in found.environments))
 
 
-def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> dict[str, Any]:
+def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> Fields:
     design = {"design": to_json(predictor.design)}
     if isinstance(predictor, RefittedPredictor):
         dumped = _skops(f"saving a {type(predictor.regressor).__name__}").dumps(predictor.regressor)
@@ -189,7 +198,7 @@ def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> dict
 
 
 def _predictor_from_plain(
-    content: dict[str, Any], outcome: PredictedOutcome, trusted: Sequence[str]
+    content: Fields, outcome: PredictedOutcome, trusted: Sequence[str]
 ) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
@@ -215,7 +224,7 @@ def _predictor_from_plain(
     return LinearPredictor(*average, None if effects is None else from_json(Floats, effects))
 
 
-def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
+def _errors_to_plain(found: NewEnvironments, environments: Labels) -> Fields:
     """Environments by their position."""
     left_out = [
         replace(errors, environment=environments.index(errors.environment))
@@ -230,7 +239,7 @@ def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...])
 
 
 def _errors_from_plain(
-    content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...], by: str
+    content: Fields, outcome: PredictedOutcome, environments: Labels, by: str
 ) -> NewEnvironments:
     left_out = [
         errors | {"environment": environments[errors["environment"]]}
@@ -288,7 +297,7 @@ class SavedSummary(Rendered):
         model = self.model
         verdict = self.model.verdict_
         sentence = " ".join(filter(None, (verdict.effects, verdict.context))) or verdict.sentence
-        told: dict[str, Any] = {"verdict": sentence, "baseline": verdict.baseline or None}
+        told: Fields = {"verdict": sentence, "baseline": verdict.baseline or None}
         told |= {"elsewhere": verdict.follows or None}
         level = (
             level_in_words(model.level_, model._outcome.kind) if model.n_environments_ > 1 else None
@@ -316,6 +325,13 @@ class SavedModel(IntervalRegressor):
     posterior_: Posterior
     inclusion_probabilities_: Floats
     invariant_: bool
+    verdict_: Verdict
+    level_: str
+    heterogeneity_: Heterogeneity
+    baseline_: BaselineDifference | None
+    luck_: ChanceSelection | None
+    prediction_: Choice
+    price_: CostOfInvariance | None
     if TYPE_CHECKING:  # what `load` returns has these where the outcome is of two classes
 
         @property
@@ -347,40 +363,30 @@ class SavedModel(IntervalRegressor):
         """How a table becomes the columns of the model; None where they are the table's."""
         return self._layout.encoding
 
-    def _restore(self, content: dict[str, Any], trusted: Sequence[str]) -> None:
+    def _restore(self, content: Fields, trusted: Sequence[str]) -> None:
         self.columns = Columns(
             environment=content["environment"], handle_unknown=content["handle_unknown"]
         )
         for key, (attribute, kind) in _KEPT.items():
-            setattr(self, attribute, from_json(kind, content[key]))
-        self._span = None if content.get("span") is None else from_json(Span, content["span"])
-        predictive = content["predictive"]
+            setattr(self, attribute, from_json(kind, content.get(key), key))
+        for key, kind in _FOUND.items():
+            setattr(self, f"{key}_", from_json(kind, content[key], key))
+        self.evidence_ = SubsetEvidence(**vars(self)["evidence_"])
         self.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
-        self.predictive_ = (
-            None if predictive is None else Posterior.from_json(json.dumps(predictive))
-        )
-        self.environments_, self.n_environments_ = (
-            self.posterior_.environments,
-            self.posterior_.n_environments,
-        )
+        self.predictive_ = None
+        if content["predictive"] is not None:
+            self.predictive_ = Posterior.from_json(json.dumps(content["predictive"]))
+        self.environments_ = self.posterior_.environments
+        self.n_environments_ = self.posterior_.n_environments
         self.columns_ = self._layout.columns
         if content["feature_names_in"]:
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
-        self.evidence_ = SubsetEvidence(
-            **{name: float(value) for name, value in content["evidence"].items()}
-        )
-        self.verdict_ = from_json(Verdict, content["verdict"])
-        self.level_ = str(content["level"])
-        self.heterogeneity_ = from_json(Heterogeneity, content["heterogeneity"])
-        baseline = content["baseline"]
-        self.baseline_ = None if baseline is None else from_json(BaselineDifference, baseline)
-        self._ranked_by = (
-            self.predictive_ if content["ranked_by"] == "predictive" else None
-        ) or self.posterior_
-        self.luck_ = None if content["luck"] is None else from_json(Luck, content["luck"])
+        by_prediction = content["ranked_by"] == "predictive"
+        self._ranked_by = (self.predictive_ if by_prediction else None) or self.posterior_
         self.fingerprint_ = content["fingerprint"]
         self.versions_ = content["versions"]
-        self.settings_, self.outcome_ = content["settings"], self._outcome
+        self.settings_ = content["settings"]
+        self.outcome_ = self._outcome
         self.outcome_name_ = self._outcome.name
         self._predictors = {
             kind: _predictor_from_plain(plain, self._outcome, trusted)
@@ -390,11 +396,9 @@ class SavedModel(IntervalRegressor):
             kind: _errors_from_plain(plain, self._outcome, self.environments_, kind)
             for kind, plain in content["new_environments"].items()
         }
-        self.prediction_ = _labelled(from_json(Choice, content["prediction"]), self.environments_)
-        price = content["price"]
-        self.price_ = (
-            None if price is None else _labelled(from_json(Price, price), self.environments_)
-        )
+        self.prediction_ = _labelled(self.prediction_, self.environments_)
+        if self.price_ is not None:
+            self.price_ = _labelled(self.price_, self.environments_)
         self.regressor_ = getattr(self._predictor("auto"), "regressor", None)
         self._regressor = None if "average" in self._predictors else self.settings_["regressor"]
 

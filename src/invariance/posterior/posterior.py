@@ -335,12 +335,13 @@ class Posterior:
         table = self._frame(self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top])
         return table.assign(**self.leading_evidence(len(table)).columns())
 
-    def leading_evidence(self, k: int) -> Evidence[Floats]:
-        """Of the first k subsets of the table; NaN where it is not known, as after from_json."""
+    def leading_evidence(self, k: int, elsewhere: bool = True) -> Evidence[Floats]:
+        """Of the first k subsets of the table; NaN where it is not known, as after from_json;
+        r2_new only if `elsewhere`, which takes a fit for each environment."""
         k = min(k, len(self.masks))
         known = self.table_evidence or Evidence.unknown(0)
         if len(known.deviance) < k and self.judge is not None:
-            return self.judge.evidence(self.masks[:k], self.log_ratios[:k])
+            return self.judge.evidence(self.masks[:k], self.log_ratios[:k], elsewhere)
         unknown = np.full(max(k - len(known.deviance), 0), np.nan)
         return Evidence(*(np.append(values[:k], unknown) for values in known.columns().values()))
 

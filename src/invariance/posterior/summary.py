@@ -160,7 +160,7 @@ def _mode(posterior: Posterior) -> str:
 
 def _exact_test(posterior: Posterior, causes: str) -> Iterator[str]:
     """What the exact test says of the most probable subset, where that is known."""
-    p_value = float(posterior.leading_evidence(1).p_exact[0])
+    p_value = float(posterior.leading_evidence(1, elsewhere=False).p_exact[0])
     if math.isnan(p_value) or posterior.lowest_level is None:
         return
     exact = f"(exact p-value {format_small_p_value(p_value)})"
@@ -254,7 +254,7 @@ def _inclusion(posterior: Posterior) -> Section:
 def _subsets(posterior: Posterior, top: int) -> Section:
     """With their evidence where environments can be compared."""
     probabilities = np.exp(posterior.log_probabilities[:top])
-    evidence = posterior.leading_evidence(top)
+    evidence = posterior.leading_evidence(top, elsewhere=False)
     columns: dict[str, Iterable[str]] = {"prob.": map(format_probability, probabilities)}
     if posterior.kind != "predictive":
         ratios = posterior.log_ratios[:top]

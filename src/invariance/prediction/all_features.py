@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Names
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..kinds import COUNT
@@ -21,7 +21,7 @@ from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
 from ..moments.random_intercept import inverse_roots, random_intercept
-from .predictor import columns_of, squared_error
+from .predictor import LinearFit, columns_of, squared_error
 
 Data = MultiEnvironmentData | Moments
 # Features that are constant in every environment count where there are so many more environments
@@ -34,25 +34,7 @@ _MOST_COLUMNS = 1000
 _PENALTIES = np.geomspace(1e-4, 1e3, 29)
 
 
-@dataclass(frozen=True, eq=False)
-class Line:
-    """columns : k names; coefficients : (k,); freedom : degrees of freedom that are left; penalty :
-    of columns with sums of squares 1; effects : (E, 1 + k) by what intercepts of environments
-    differ, then 0, where estimated"""
-
-    columns: tuple[str, ...]
-    coefficients: Floats
-    intercept: float
-    freedom: float
-    penalty: float = 0.0
-    effects: Floats | None = None
-
-    def predict(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k)"""
-        return X @ self.coefficients + self.intercept
-
-
-def line_of_everything(data: Data) -> Line:
+def line_of_everything(data: Data) -> LinearFit:
     """The average of pooled least squares and of a random intercept's fixed part, on all features;
     where columns are many, ridge regression, its penalty chosen by the error in environments left
     out."""
@@ -76,7 +58,7 @@ def line_of_everything(data: Data) -> Line:
     )
     freedom = max(moments.n_rows - 1.0 - len(at), 1.0)
     effects = np.column_stack([mixed.ratio * weights * left, np.zeros((len(weights), len(at)))])
-    return Line(columns, coefficients, intercept, freedom, effects=effects)
+    return LinearFit(columns, coefficients, intercept, freedom, effects)
 
 
 def shrinks(data: Data) -> bool:
@@ -84,30 +66,25 @@ def shrinks(data: Data) -> bool:
     return data.features.n_columns > min(_MOST_FREE * data.n_rows, _MOST_COLUMNS)
 
 
-def least_squares_line(data: Data, columns: tuple[str, ...]) -> Line:
+def least_squares_line(data: Data, columns: Names) -> LinearFit:
     """Pooled, on these columns."""
-    fit: Any = (
-        least_squares(columns_of(data, columns), data.y)
-        if isinstance(data, MultiEnvironmentData)
-        else None
-    )
     if isinstance(data, Moments):
-        fit = random_intercept(data, data.places(columns), 0.0)
-    return Line(
-        columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0)
-    )
+        return _line(data, columns, random_intercept(data, data.places(columns), 0.0))
+    return _line(data, columns, least_squares(columns_of(data, columns), data.y))
 
 
-def random_intercept_line(data: Data, columns: tuple[str, ...]) -> Line:
+def random_intercept_line(data: Data, columns: Names) -> LinearFit:
     """The fixed part of a random intercept's fit, on these columns."""
     moments = moments_of(data)
-    fit = random_intercept(moments, moments.places(columns))
-    return Line(
-        columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0)
-    )
+    return _line(data, columns, random_intercept(moments, moments.places(columns)))
 
 
-def usable_columns(data: Data) -> tuple[str, ...]:
+def _line(data: Data, columns: Names, fit: Any) -> LinearFit:
+    freedom = max(data.n_rows - 1.0 - len(columns), 1.0)
+    return LinearFit(columns, fit.coefficients, fit.intercept, freedom)
+
+
+def usable_columns(data: Data) -> Names:
     """Of all features but those that are constant in every environment, where environments are too
     few to tell what these do."""
     features = data.features
@@ -135,7 +112,7 @@ class _Spectrum(NamedTuple):
     n_rows: int
 
     @classmethod
-    def of(cls, data: Data, columns: tuple[str, ...]) -> _Spectrum:
+    def of(cls, data: Data, columns: Names) -> _Spectrum:
         if isinstance(data, Moments):
             at = data.places(columns)
             y = data.outcome
@@ -186,20 +163,14 @@ class _Spectrum(NamedTuple):
         return (self.outcome_squares - explained.sum(axis=1)) / self.freedom(penalties) ** 2
 
 
-def _ridge(data: Data, columns: tuple[str, ...]) -> Line:
+def _ridge(data: Data, columns: Names) -> LinearFit:
     whole = _Spectrum.of(data, columns)
     penalty = _PENALTIES[[int(np.argmin(_errors_by_penalty(data, whole, columns)))]]
-    coefficients, intercepts = whole.lines(penalty)
-    return Line(
-        columns,
-        coefficients[0],
-        float(intercepts[0]),
-        float(whole.freedom(penalty)[0]),
-        float(penalty[0]),
-    )
+    (coefficients,), (intercept,) = whole.lines(penalty)
+    return LinearFit(columns, coefficients, float(intercept), float(whole.freedom(penalty)[0]))
 
 
-def _errors_by_penalty(data: Data, whole: _Spectrum, columns: tuple[str, ...]) -> Floats:
+def _errors_by_penalty(data: Data, whole: _Spectrum, columns: Names) -> Floats:
     """(L,) mean squared errors in environments left out, which count alike"""
     if data.n_environments == 1:
         return whole.cross_validated(_PENALTIES)
@@ -281,7 +252,7 @@ def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
 _GLM_PENALTIES = np.geomspace(1e-3, 1e3, 13)
 
 
-def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]) -> Fit:
+def _penalized(family: Any, data: MultiEnvironmentData, columns: Names) -> Fit:
     errors = np.zeros(len(_GLM_PENALTIES))
     for place, label in enumerate(data.environments if data.n_environments > 1 else ()):
         with suppress(DataError):  # as where all events are in one environment
@@ -293,9 +264,7 @@ def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]
     return _penalized_fit(family, data, columns, penalty)
 
 
-def _penalized_fit(
-    family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float
-) -> Fit:
+def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: Names, penalty: float) -> Fit:
     """penalty : of columns with standard deviation 1"""
     X = columns_of(data, columns)
     kind = kind_of(family)

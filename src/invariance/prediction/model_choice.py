@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from sklearn.base import clone
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Labels, Mask, Names
 from .._tools.names import PredictWith
 from ..data.features import Features, as_mask
 from ..data.multi_environment import MultiEnvironmentData
@@ -47,7 +46,6 @@ from .all_features import (
     without,
 )
 from .predictor import (
-    AveragedFit,
     Design,
     LinearPredictor,
     Predictor,
@@ -163,19 +161,12 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     if kind == "everything":
         if selection.linear:
             line = line_of_everything(data)
-            design = Design.of(data, line.columns)
-            noise = _squares(data, line.columns, line.coefficients, line.intercept) / line.freedom
-            about = line.coefficients, line.intercept, 1.0, noise, line.freedom, design
-            member = AveragedFit(np.arange(len(line.columns)), *about)
-            found = LinearPredictor(design, (member,), np.asarray, line.effects)
+            found = replace(_of_fits([line], [1.0], data), effects=line.effects)
             used = as_mask(data.features.with_columns(line.columns), data.features.names)
             model = selection.target.model.at_level(Level.full)
             return found if line.effects is None else _deviating(found, model, used[None])
-        return _of_fits(
-            [regression_on_everything(selection.settings.family, rows_for("whole", data))],
-            [1.0],
-            data,
-        )
+        family = selection.settings.family
+        return _of_fits([regression_on_everything(family, rows_for("whole", data))], [1.0], data)
     masks = np.zeros((1, data.features.n_features), dtype=bool)
     weights = np.ones(1)
     level = Level.full
@@ -230,7 +221,7 @@ def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> Li
     return replace(predictor, members=tuple(members), effects=effects)
 
 
-def columns_of_kind(kind: str, selection: Selection) -> tuple[str, ...]:
+def columns_of_kind(kind: str, selection: Selection) -> Names:
     """That one fit uses: of all features, of the selected ones, or none"""
     features = selection.data.features
     if kind == "constant":
@@ -245,9 +236,9 @@ class Refits:
 
     regressor: Any
     data: MultiEnvironmentData
-    _known: dict[tuple[int, tuple[str, ...]], Floats] = field(default_factory=dict)
+    _known: dict[tuple[int, Names], Floats] = field(default_factory=dict)
 
-    def predicted(self, place: int, columns: tuple[str, ...]) -> Floats:
+    def predicted(self, place: int, columns: Names) -> Floats:
         """(n_e,) of the rows of an environment, by what is fitted to these columns of the others;
         without columns by their mean"""
         if (place, columns) not in self._known:
@@ -273,13 +264,6 @@ def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredict
     return (
         SurvivalPredictor(*average, baselines=baselines) if baselines else LinearPredictor(*average)
     )
-
-
-def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, intercept: float) -> float:
-    """Sum of squared errors of a line in all rows"""
-    if isinstance(data, Moments):
-        return data.n_rows * squared_error(data, -1, columns, coefficients, intercept)
-    return float(np.sum((data.y - columns_of(data, columns) @ coefficients - intercept) ** 2))
 
 
 # ---------------------------------------------------------------- the gate
@@ -310,7 +294,7 @@ class Choice:
     """
 
     uses: str
-    environments: tuple[Hashable, ...]
+    environments: Labels
     everything: Floats
     selected: Floats
     ratio: float
@@ -322,7 +306,7 @@ class Choice:
     n_constant: int = 0
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it, labels as text."""
         labels = [str(label) for label in self.environments]
         return vars(self) | {"environments": labels, "worst": self.worst, "sentence": str(self)}
@@ -429,11 +413,12 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
         # no remedy: the selected ones predict already
         reason = f"{error.args[0].what.removesuffix('.')}."
     if selection.kind.by_least_squares:
-        middle = (
-            np.zeros(0),
-            float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean()),
+        spread = (
+            np.sqrt(squared_error(data, -1, (), np.zeros(0), data.pooled_mean[data.outcome]))
+            if isinstance(data, Moments)
+            else data.y.std()
         )
-        errors[errors < _ROUNDING * np.sqrt(_squares(data, (), *middle) / data.n_rows)] = 0.0
+        errors[errors < _ROUNDING * spread] = 0.0
     everything, selected = errors
     ratio, threshold = gate(everything, selected, selection.kind)
     uses = "selected" if reason or ratio > threshold else "everything"
@@ -488,9 +473,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
     return errors
 
 
-def _fit_on(
-    selection: Selection, data: Any, columns: tuple[str, ...], names: tuple[str, ...]
-) -> Any:
+def _fit_on(selection: Selection, data: Any, columns: Names, names: Names) -> Any:
     """The fit that predicts with the selected features, of other data; where baselines are free,
     with those of the environments"""
     level = selection.level

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Labels, Names
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
 from .._tools.text import in_quotes, printable
@@ -19,7 +19,7 @@ from .._tools.time_limit import out_of_time
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError
-from ..kinds import NUMBER, OutcomeKind
+from ..kinds import OutcomeKind
 from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
@@ -27,7 +27,6 @@ from .all_features import without
 from .model_choice import Refits, Selection, build, columns_of_kind
 from .predictor import (
     PredictedOutcome,
-    Predictor,
     SurvivalPredictor,
     columns_of,
     squared_error,
@@ -41,29 +40,6 @@ _MOST_GROUPS = 5
 _ROWS_PER_GROUP = 20
 
 
-def figures_of(
-    kind: OutcomeKind,
-    observed: Floats,
-    predicted: Floats,
-    exposure: Floats | None = None,
-    event: Floats | None = None,
-) -> dict[str, float]:
-    """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event
-    (n,) of times.
-    observed, predicted : means, or totals over the total exposure; of times the events per row, and
-        those expected
-    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where
-        predictions are right
-    rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
-    r2, deviance_explained : share of the scatter around the environment's own mean that predictions
-        explain
-    NaN where something is not defined, as with one class only."""
-    return {
-        name: each.value
-        for name, each in kind.measured(observed, predicted, exposure, event).items()
-    }
-
-
 def calibration_groups(
     kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
 ) -> Floats:
@@ -73,14 +49,12 @@ def calibration_groups(
     n_groups = int(np.clip(len(by) // _ROWS_PER_GROUP, 1, _MOST_GROUPS))
     ends = np.unique(np.quantile(by, np.linspace(0.0, 1.0, n_groups + 1)[1:-1]))
     group = np.searchsorted(ends, by, side="right")
-    weights = exposure
+    weights = np.ones(len(by)) if exposure is None else exposure
     found = []
-    for k in np.unique(group):
-        rows = group == k
-        n = int(rows.sum())
-        weight = np.ones(int(rows.sum())) if weights is None else weights[rows]
-        mean, low, high = kind.interval_of_mean(observed[rows], weight)
-        found.append((float((predicted[rows] * weight).sum() / weight.sum()), mean, low, high, n))
+    for rows in (group == k for k in np.unique(group)):
+        mean = np.average(predicted[rows], weights=weights[rows])
+        interval = kind.interval_of_mean(observed[rows], weights[rows])
+        found.append((mean, *interval, rows.sum()))
     return np.array(found)
 
 
@@ -90,7 +64,7 @@ _MOST_KEPT = 1001
 _ROUNDING = 1e-9
 
 # {environment left out: what was selected without it, as `Selection` has it}
-Selected = dict[Hashable, dict[str, Any]]
+Selected = dict[Hashable, Fields]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +81,9 @@ class EnvironmentErrors:
     """
 
     environment: Hashable
-    features: tuple[str, ...]
+    features: Names
     absolute_errors: Floats | None
-    unseen: tuple[str, ...] = ()
+    unseen: Names = ()
     rows: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -159,8 +133,17 @@ _BY = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NewEnvironments(Rendered):
-    """How predictions did in environments that were left out, each in turn; `figures_of` explains
-    the figures.
+    """How predictions did in environments that were left out, each in turn.
+
+    Figures, NaN where something is not defined, as with one class only:
+
+    observed, predicted : means, or totals over the total exposure; of times the events per row, and
+        those expected
+    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where
+        predictions are right
+    rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
+    r2, deviance_explained : share of the scatter around the environment's own mean that predictions
+        explain
 
     left_out : none where there is one environment; impossible : those without which nothing could
         be fitted; by : what
@@ -170,7 +153,7 @@ class NewEnvironments(Rendered):
 
     outcome: PredictedOutcome
     left_out: tuple[EnvironmentErrors, ...]
-    impossible: tuple[Hashable, ...] = ()
+    impossible: Labels = ()
     by: str = "selected"
     not_left_out: int = 0
 
@@ -347,7 +330,7 @@ def cross_validate(
     data = whole.data
     if data.n_environments == 1:
         return {kind: NewEnvironments(outcome, (), by=kind) for kind in kinds}
-    found: list[list[EnvironmentErrors | None]] = []
+    found = []
     with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
         for label in data.environments:
             if out_of_time(_LEAVING_OUT):
@@ -362,12 +345,10 @@ def cross_validate(
         }
     each = {}
     for kind, *errors in zip(kinds, *found, strict=True):
-        impossible = tuple(
-            label for label, own in zip(data.environments, errors, strict=True) if own is None
-        )
-        each[kind] = NewEnvironments(
-            outcome, tuple(own for own in errors if own is not None), impossible, kind
-        )
+        labelled = zip(data.environments, errors, strict=True)
+        impossible = tuple(label for label, own in labelled if own is None)
+        known = tuple(own for own in errors if own is not None)
+        each[kind] = NewEnvironments(outcome, known, impossible, kind)
     return each
 
 
@@ -381,58 +362,36 @@ def _without(
 ) -> list[EnvironmentErrors | None]:
     """For each kind, None where it cannot be fitted without this environment"""
     data = whole.data
-    place = whole.data.environments.index(label)
-    predictors: list[Predictor | tuple[str, ...] | None] = [None] * len(kinds)
+    place = data.environments.index(label)
+    found: list[EnvironmentErrors | None] = [None] * len(kinds)
     with warnings.catch_warnings():
         # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
         try:
             selection = Selection(whole.settings, without(data, label))
         except DataError:
-            return [None] * len(kinds)
+            return found
         vars(selection).update(selected.get(label, {}))
+        features = selection.data.features
+        unseen = tuple(name for name in data.features.columns if name not in features.columns)
         for k, kind in enumerate(kinds):
             with suppress(DataError, EngineError):
-                predictors[k] = (
-                    build(kind, selection) if refits is None else columns_of_kind(kind, selection)
-                )
+                if refits is None:
+                    predictor = build(kind, selection)
+                    columns = predictor.design.columns
+                    errors_of = _errors_of_moments if isinstance(data, Moments) else _errors_of_rows
+                    errors = errors_of(data, place, predictor, outcome_kind)
+                else:
+                    columns = columns_of_kind(kind, selection)
+                    mean = refits.predicted(place, columns)
+                    errors = _errors_of_means(refits.data, place, mean, outcome_kind)
+                used = features.with_columns(columns)
+                rows = int(data.counts[place])
+                found[k] = EnvironmentErrors(label, used, unseen=unseen, rows=rows, **errors)
         if "findings" in vars(selection):
             selected[label] = {
                 name: getattr(selection, name) for name in ("mask", "averaged", "level")
             }
-    features = selection.data.features
-    unseen = tuple(name for name in data.features.columns if name not in set(features.columns))
-    found: list[EnvironmentErrors | None] = []
-    for predictor in predictors:
-        if predictor is None:
-            found.append(None)
-            continue
-        columns = predictor if isinstance(predictor, tuple) else predictor.design.columns
-        if isinstance(predictor, tuple):
-            assert refits is not None
-            errors = _errors_of_rows(
-                refits.data, place, refits.predicted(place, columns), outcome_kind
-            )
-        elif isinstance(data, Moments):
-            errors = _errors_of_moments(data, place, predictor)
-        else:
-            X = columns_of(data, columns)[data.rows(place)]
-            hazard = None
-            if isinstance(predictor, SurvivalPredictor):
-                assert data.event is not None
-                hazard = _cumulative_hazards(
-                    predictor, X, data.y[data.rows(place)], data.event[data.rows(place)]
-                )
-            mean = (
-                predictor.order(X)
-                if isinstance(predictor, SurvivalPredictor)
-                else predictor.predict(X)
-            )
-            errors = _errors_of_rows(data, place, mean, outcome_kind, hazard)
-        used = features.with_columns(columns)
-        found.append(
-            EnvironmentErrors(label, used, unseen=unseen, rows=int(data.counts[place]), **errors)
-        )
     return found
 
 
@@ -453,20 +412,31 @@ def _cumulative_hazards(
     )
 
 
-def _errors_of_rows(
+def _errors_of_rows(data: Any, place: int, predictor: Any, kind: OutcomeKind) -> Fields:
+    """Fields of EnvironmentErrors, of the rows of an environment"""
+    rows = data.rows(place)
+    X = columns_of(data, predictor.design.columns)[rows]
+    if not isinstance(predictor, SurvivalPredictor):
+        return _errors_of_means(data, place, predictor.predict(X), kind)
+    assert data.event is not None
+    hazard = _cumulative_hazards(predictor, X, data.y[rows], data.event[rows])
+    return _errors_of_means(data, place, predictor.order(X), kind, hazard)
+
+
+def _errors_of_means(
     data: MultiEnvironmentData,
     place: int,
     mean: Floats,
     kind: OutcomeKind,
     hazard: tuple[Floats, Floats, Floats] | None = None,
-) -> dict[str, Any]:
+) -> Fields:
     """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard
     : of `measured`"""
     rows = data.rows(place)
     y = data.y[rows]
     outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
     found = kind.measured(y, mean, **outcome_columns, hazard=hazard)
-    fields: dict[str, Any] = {"absolute_errors": None, **_plain(found)}
+    fields: Fields = {"absolute_errors": None, **_plain(found)}
     if kind.by_least_squares:
         return fields | {
             "absolute_errors": _kept(np.abs(y - mean)),
@@ -480,7 +450,7 @@ def _errors_of_rows(
     return fields | {"events": round(float(count.sum())), "calibration": groups}
 
 
-def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
+def _plain(found: Mapping[str, Figure]) -> Fields:
     intervals = {name: each[1:] for name, each in found.items() if np.isfinite(each.low)}
     return {
         "figures": {name: float(each.value) for name, each in found.items()},
@@ -488,7 +458,7 @@ def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
     }
 
 
-def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str, Any]:
+def _errors_of_moments(moments: Any, place: int, predictor: Any, kind: OutcomeKind) -> Fields:
     """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors
     were normal, and absolute errors and groups of the rows that a second pass kept, None without
     one."""
@@ -511,25 +481,21 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str
         left = max(total - covered**2 / spread, 0.0) / max(n - 2.0, 1.0)
         slope = around(covered / spread, float(np.sqrt(left / spread)), n - 2.0)
     values = (
-        *(
-            Figure(float(means[y])),
-            Figure(predicted),
-            around(means[y] - predicted, np.sqrt(errors / n), n - 1.0),
-        ),
-        *(
-            slope,
-            ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)),
-            Figure(share_explained(missed, total / n)),
-        ),
+        Figure(float(means[y])),
+        Figure(predicted),
+        around(means[y] - predicted, np.sqrt(errors / n), n - 1.0),
+        slope,
+        ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)),
+        Figure(share_explained(missed, total / n)),
     )
-    found = _plain(dict(zip(NUMBER.figures, values, strict=True)))
+    found = _plain(dict(zip(kind.figures, values, strict=True)))
     sample = sampled_data(moments, columns)
     if sample is None:
         return {"absolute_errors": None, **found}
     rows = sample.rows(place)
     observed = sample.y[rows]
     mean = predictor.predict(columns_of(sample, columns))[rows]
-    groups = calibration_groups(NUMBER, observed, mean, None, mean)
+    groups = calibration_groups(kind, observed, mean, None, mean)
     return {"absolute_errors": _kept(np.abs(observed - mean)), "calibration": groups, **found}
 
 

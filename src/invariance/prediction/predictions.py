@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Labels
 from .._tools.progress import ProgressMode
 from ..exceptions import SettingError
 from ..models.base import rows_for
@@ -32,12 +32,12 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Price:
+class CostOfInvariance:
     """Errors in each of `environments`, left out in turn: of the selected features, the selection
     repeated; of all features; of a constant; NaN where not known. measure : what they are; uses :
     what predicts, as in `Choice`"""
 
-    environments: tuple[Hashable, ...]
+    environments: Labels
     selected: Floats
     everything: Floats
     constant: Floats
@@ -51,7 +51,7 @@ class Price:
         everything: NewEnvironments,
         constant: NewEnvironments,
         uses: str,
-    ) -> Price:
+    ) -> CostOfInvariance:
         """From what the three did in the same environments."""
         kind = selected.outcome.kind
 
@@ -68,7 +68,7 @@ class Price:
         return cls(environments, errors[0], errors[1], errors[2], kind.price_name, uses)
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Fields:
         """As `to_json` takes it, labels as text."""
         labels = [str(label) for label in self.environments]
         return vars(self) | {"environments": labels, "ratio": self.ratio, "sentence": str(self)}
@@ -136,14 +136,13 @@ def _over(selected: Any, everything: Any) -> Floats:
 
 @dataclass(eq=False)
 class Predictions:
-    """regressor : that predicts in place of a linear fit, if any; asked : what is to predict, one
-    of PREDICT_WITH"""
+    """What predicts after a fit, by the names in PREDICT_WITH, each found when it is first asked
+    for; regressor : that predicts in place of a linear fit, if any"""
 
     selection: Selection
     outcome: PredictedOutcome
     regressor: Any = None
     progress: ProgressMode = False
-    asked: str = "auto"
     _predictors: dict[str, Predictor] = field(default_factory=dict)
     _elsewhere: dict[str, NewEnvironments] = field(default_factory=dict)
     _selected: Selected = field(default_factory=dict)
@@ -163,34 +162,29 @@ class Predictions:
         )
 
     @cached_property
-    def price(self) -> Price:
+    def cost_of_invariance(self) -> CostOfInvariance:
         """What invariance costs. Repeats the selection without each environment."""
         self.leave_out(("selected", "everything", "constant"))
         errors = self._elsewhere
         if errors["selected"].not_left_out:
             raise SettingError(f"What invariance costs was not estimated: {OUT_OF_TIME}.")
-        return Price.of(
+        return CostOfInvariance.of(
             errors["selected"], errors["everything"], errors["constant"], self.choice.uses
         )
-
-    @property
-    def known_price(self) -> Price | None:
-        """As far as it was asked for."""
-        return vars(self).get("price")
 
     @property
     def repeated(self) -> bool:
         """Whether the selection was repeated without each environment."""
         return bool(self._selected)
 
-    def __str__(self) -> str:
-        """What predicts, and why."""
-        if self.asked == "average" and self.selection.findings.predictive is None:
+    def told(self, asked: str) -> str:
+        """What predicts, and why; asked : one of PREDICT_WITH"""
+        if asked == "average" and self.selection.findings.predictive is None:
             return (
                 f"{self.choice.named('selected')}: no subset is compatible with invariance, "
                 "and none to average."
             )
-        return self.choice.told(self.asked)
+        return self.choice.told(asked)
 
     def resolved(self, kind: str) -> str:
         """What "auto" stands for"""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Names
 from ..data.checks import check_lengths, nearest, warn, with_counts
 from ..data.columns import aligned, as_frame, frame_names, label_list
 from ..data.labels import encode_labels
@@ -121,7 +121,7 @@ class Design:
         less 1 / n_rows
     minimum, maximum : (k,); farthest : largest leverage of a fitted row, less 1 / n_rows"""
 
-    columns: tuple[str, ...]
+    columns: Names
     n_rows: int
     centre: Floats
     whitening: Floats
@@ -137,7 +137,7 @@ class Design:
         )
 
     @classmethod
-    def of(cls, data: EnvironmentData, columns: tuple[str, ...]) -> Design:
+    def of(cls, data: EnvironmentData, columns: Names) -> Design:
         """Of second moments `farthest` is an upper bound."""
         rows = rows_of(data)
         if rows is None:
@@ -207,7 +207,7 @@ class Design:
         )
 
 
-def columns_of(data: MultiEnvironmentData, columns: tuple[str, ...]) -> Floats:
+def columns_of(data: MultiEnvironmentData, columns: Names) -> Floats:
     """(N, k) by name"""
     place = {name: j for j, name in enumerate(data.features.columns)}
     return data.X[:, [place[name] for name in columns]]
@@ -219,6 +219,27 @@ def _squares(values: Floats) -> Floats:
 
 _FOLDS = 5
 _LARGE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """A line by least squares. columns : k names; coefficients : (k,); freedom : degrees of freedom
+    that are left; effects : (E, 1 + k) by what intercepts of environments differ, then 0, where
+    estimated"""
+
+    columns: Names
+    coefficients: Floats
+    intercept: float
+    freedom: float
+    effects: Floats | None = None
+
+    def predict(self, X: Floats) -> Floats:
+        """(n,) of rows X (n, k)"""
+        return X @ self.coefficients + self.intercept
+
+    @staticmethod
+    def mean(predictor: Floats) -> Floats:
+        return predictor
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +332,7 @@ class LinearPredictor:
         return np.array([self.inverse_link(values) for values in linear])
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         return self.design.columns
 
     @property
@@ -504,10 +525,12 @@ class SurvivalPredictor(LinearPredictor):
         return list(zip(self.baselines, risks, strict=True))
 
 
-def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
+def member_of(
+    fit: Fit | LinearFit, weight: float, data: EnvironmentData, used: Names
+) -> AveragedFit:
     design = Design.of(data, fit.columns)
     rows = rows_of(data)
-    freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
+    freedom = getattr(fit, "freedom", max(design.n_rows - 1.0 - design.rank, 1.0))
     at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)
     coefficients = np.ascontiguousarray(fit.coefficients, dtype=float)
     if rows is None:
@@ -523,7 +546,7 @@ def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, .
 
 
 def squared_error(
-    moments: Moments, group: int, columns: tuple[str, ...], coefficients: Floats, intercept: float
+    moments: Moments, group: int, columns: Names, coefficients: Floats, intercept: float
 ) -> float:
     """Mean squared error of a linear prediction in an environment, or in all rows where group is
     -1."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._tools.arrays import Fields, Names
 from .._tools.text import format_count, in_series, printable
 from .._version import __version__
 from ..data.multi_environment import MultiEnvironmentData
@@ -48,7 +49,7 @@ class Source:
     command: str = ""
     worded: Callable[[str], str] = str
     remark: str = ""
-    warned: tuple[str, ...] = ()
+    warned: Names = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +82,12 @@ class Subject:
         return family.family if isinstance(family, Chosen) else family
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         """{parameter: value} of those that matter for the result"""
         return {name: value for name, value in self.model._settings.items() if name != "progress"}
 
     @property
-    def changed_settings(self) -> dict[str, Any]:
+    def changed_settings(self) -> Fields:
         usual = _parameters(type(self.model))
         return {
             name: value
@@ -155,7 +156,7 @@ def typed(value: Any, used: dict[str, str] | None = None) -> str:
     )
 
 
-def _parameters(kind: type) -> dict[str, Any]:
+def _parameters(kind: type) -> Fields:
     """{parameter: default}"""
     return {
         name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()
@@ -327,15 +328,15 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
     predictions = decision.predictions
     assert predictions is not None
-    yield f"Predictions are made with {subject.source.worded(str(predictions))}"
-    if not np.isnan(predictions.choice.ratio) and predictions.asked == "auto":
+    yield f"Predictions are made with {subject.source.worded(decision.predictor_in_words)}"
+    if not np.isnan(predictions.choice.ratio) and decision.predict_with == "auto":
         yield (
             "Each environment was left out of both fits in turn, the selection as it is; the "
             "selected features predict "
             "where the largest error of all features is more than "
             f"{predictions.choice.threshold:.2f} times theirs."
         )
-    kind = predictions.resolved(predictions.asked)
+    kind = predictions.resolved(decision.predict_with)
     if kind == "everything" and predictions.regressor is None and predictions.selection.linear:
         usual = (
             "the average of pooled least squares and of least squares with a random intercept "
@@ -503,7 +504,7 @@ def _spread(baseline: BaselineDifference) -> str:
 
 def _tolerated(subject: Subject) -> Iterator[str]:
     decision = subject.decision
-    tolerance = decision.findings.tolerance
+    tolerance = decision.tolerance
     model = decision.findings.target.model
     if tolerance.rho:
         limit = (

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .._tools import sections as results
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Names
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, in_quotes, printable, shorten, with_equal_decimals
 from ..data.multi_environment import MultiEnvironmentData
@@ -38,7 +38,7 @@ from ..decisions.effects import (
     tau_text,
 )
 from ..decisions.levels import LEFT_FREE
-from ..exceptions import SettingError
+from ..exceptions import SettingError, or_why_not
 from ..models.base import INVERSE_LINKS, Level, kind_of, link_of
 from ..models.bayesian import BayesianLinearGaussian
 from ..models.random_deviations import GaussianRandomDeviations
@@ -145,9 +145,7 @@ def _who_deviates(subject: Subject) -> str:
     limit = f"p-value below 0.05/{n:,}"
     others = "the other" if n == 2 else "the others"
     parts = (
-        ""
-        if diagnosis.level is Level.full
-        else f" in {compared_in_words(decision.findings.judge.model, 'or')}"
+        "" if diagnosis.level is Level.full else f" in {compared_in_words(decision.model, 'or')}"
     )
     if not alarms:
         return f"No single environment was found to deviate from {others}{parts} (no {limit})."
@@ -268,9 +266,7 @@ def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
 def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     given = ", each given the others" if len(decision.selected) > 1 else ""
     stratified = (
-        ""
-        if decision.findings.judge.model.level is Level.full
-        else ", with a baseline for each environment"
+        "" if decision.model.level is Level.full else ", with a baseline for each environment"
     )
     yield f"From one fit of the selected features to all rows{stratified}{given}."
     if decision.verdict.grade in (Grade.differ, Grade.but_for):
@@ -281,7 +277,7 @@ def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     else:
         yield "This model gives no intervals."
     yield from infinite_in_words(decision)
-    if isinstance(decision.findings.target.model.untilted, GaussianRandomDeviations):
+    if isinstance(decision.model, GaussianRandomDeviations):
         yield SHRUNKEN
     shown = set(decision.effects()["feature"])
     curved = [name for name in decision.selected if name not in shown]
@@ -343,7 +339,7 @@ def left_out_blocks(subject: Subject) -> Iterator[Block]:
     """How predictions did in each environment left out, and what else was compared."""
     if subject.posterior.n_environments > 1:
         found = subject.model.new_environments()
-        price = subject.source.worded(subject.decision.explain_price())
+        price = subject.source.worded(subject.model.explain_cost())
         if found.left_out:
             told = f"Each environment is predicted by {found.by_in_words}, fitted without it."
             caption = (
@@ -399,7 +395,7 @@ def left_out_table(found: NewEnvironments) -> Table:
     return Table("Environments left out", columns, more)
 
 
-def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
+def check_comparison(comparison: Any, outcome: str, features: Names) -> None:
     """Raise where it is none, or one of other data."""
     compared = (
         getattr(comparison, "outcome_name", None),
@@ -532,7 +528,7 @@ def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
 def feature_blocks(subject: Subject) -> Iterator[Block]:
     decision = subject.decision
     posterior = subject.posterior
-    predictive = subject.decision.findings.predictive
+    predictive = subject.decision.predictive
     several = posterior.n_environments > 1
     features = decision.features
     weighed = (
@@ -633,7 +629,7 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
     """By prediction, then by invariance alone."""
     decision = subject.decision
     posterior = subject.posterior
-    predictive = subject.decision.findings.predictive
+    predictive = subject.decision.predictive
     several = posterior.n_environments > 1
     caption = f"{'Compatible subsets' if several else 'Subsets'}, the best predictor first"
     title = "Compatible with invariance, by prediction" if several else "By prediction"
@@ -647,7 +643,7 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
         table = _subset_table(caption, predictive, decision.mask, str(decision.compatible))
         told = [reading(predictive)]
         if decision.is_compatible and several:
-            told.append(subject.source.worded(decision.explain_luck()))
+            told.append(subject.source.worded(or_why_not(subject.model.chance_selection)))
         yield Block(
             title,
             sentences=told,
@@ -759,7 +755,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         for name in subject.data.features.columns
         if name not in subject.model.predictor_.design.columns
     ]
-    if unused and predictions.resolved(predictions.asked) == "everything":
+    if unused and predictions.resolved(decision.predict_with) == "everything":
         why = (
             "constant in every environment, which are too few to tell what it does, or a "
             "combination of others"
@@ -767,7 +763,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(
             sentences=[f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."]
         )
-    price = predictions.known_price
+    price = decision.known.get("price")
     if price is not None and len(price.environments):
         errors = {
             "Selected without it": price.selected,
