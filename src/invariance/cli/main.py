@@ -22,7 +22,7 @@ from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
 from .check import check
 from .completion import TYPED
-from .console import comparison_for_shell, for_shell, messages, say, show
+from .console import for_shell, messages, say, show
 from .options import (
     Command,
     FilesArgument,
@@ -189,11 +189,7 @@ def fit(
                 source_of_report(named, given, data, context.meta.get(TYPED, ())),
                 warned=tuple(warned),
             )
-            beside = (
-                None
-                if compared is None
-                else comparison_for_shell(run_methods(data, compared, model))
-            )
+            beside = None if compared is None else run_methods(data, compared, model)
             save(outputs["report"], lambda path: model.report(path, beside, source))
             show(f"\nSaved the report to {outputs['report']}")
 
@@ -222,6 +218,7 @@ def compare(
     Options of the model apply to BIP, as in `invariance fit`.
     """
     with messages(given, json):
+        from .._tools.sections import as_text
         from ..baselines.comparison import compare as run_methods
         from .inputs import ALL_METHODS, InputFiles, default_notes, read_rows
         from .outputs import Files, checked_outputs, deliver
@@ -237,7 +234,7 @@ def compare(
             "json": ("the comparison", result.to_json),
             "plot": ("the picture", result.save_plot),
         }
-        deliver(comparison_for_shell(result), outputs, saved)
+        deliver(as_text(result.said(for_shell)), outputs, saved, titled=True)
 
 
 def explain(

@@ -95,7 +95,9 @@ def _write_errors(path: Path) -> Iterator[None]:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -> None:
+def deliver(
+    result: object, outputs: Outputs, files: Files, closing: str = "", titled: bool = False
+) -> None:
     """Save what was asked for, print the result (also when saving fails), unless it is None, and
     name the files."""
     saved = []
@@ -108,7 +110,7 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
                 saved.append(f"Saved {what} to {outputs[kind]}")
     finally:
         if result is not None:
-            show(result)
+            show(result, titled)
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")
