@@ -26,7 +26,8 @@ from ..moments.least_squares import least_squares
 from ..prediction.all_features import pooled_model
 from ..prediction.predictor import PredictedOutcome
 from ..priors import as_prior
-from ..screening import LassoScreen, Screening
+from ..screening import LassoScreen as LassoScreen
+from ..screening import Screening
 
 
 def kind_for(data: MultiEnvironmentData) -> OutcomeKind:
