@@ -20,7 +20,12 @@ from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
 from ..kinds import OutcomeKind
 from ..models.registry import family_of
-from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
+from ..moments.least_squares import (
+    DEPENDENT,
+    independent_columns,
+    least_squares,
+    unit_rows,
+)
 from ..prediction.all_features import pooled_model
 from ..screening import (
     LassoFit,
@@ -61,23 +66,12 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
     p_values = np.fmin.reduceat(by_column, np.cumsum(widths) - widths)
     owner = np.repeat(np.arange(len(widths)), widths)[kept]
     for j in np.flatnonzero(np.bincount(owner) > 1) if not exact else ():
-        _, p_values[j] = _joint_test(unit, kept[owner != j], kept[owner == j])
+        own = owner == j
+        explained = coefficients[own] @ np.linalg.solve(
+            inverse[own] @ inverse[own].T, coefficients[own]
+        )
+        p_values[j] = fdtrc(own.sum(), df, explained / own.sum() / (triangle[k, k] ** 2 / df))
     return p_values, exact
-
-
-def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[float, float]:
-    """What `columns` explain of the outcome's squares beside `others`, and the p-value of its
-    F-test, NaN without residuals. unit (k + 1, n): rows as `unit_rows` gives them, the outcome's
-    last"""
-    order = np.concatenate([others, columns, [len(unit) - 1]]).astype(np.int64)
-    triangle, independent = triangular_factor(unit, order, DEPENDENT)
-    tested = slice(len(others), len(order) - 1)
-    rank = independent[tested].sum()
-    df = unit.shape[1] - 1.0 - independent[:-1].sum()
-    explained = float(np.sum(triangle[tested, -1] ** 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (explained / rank) / (triangle[-1, -1] ** 2 / df)
-    return explained, float(fdtrc(rank, df, ratio))
 
 
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
@@ -280,11 +274,12 @@ def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         p_values = 2.0 * stdtr(df, -np.abs(correlations) * np.sqrt(df / (1.0 - correlations**2)))
     if features.grouped:
-        unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
         for j in np.flatnonzero(features.widths > 1):
-            alone = np.arange(features.starts[j], features.starts[j + 1])
-            explained, p_values[j] = _joint_test(unit, alone[:0], alone)
-            correlations[j] = min(np.sqrt(explained), 1.0)
+            own = data.X[:, features.starts[j] : features.starts[j + 1]]
+            p_value, exact = coefficient_tests(own, data.y, features.widths[[j]])
+            p_values[j] = np.nan if exact else p_value[0]
+            fitted = own @ least_squares(own, data.y).coefficients
+            correlations[j] = np.corrcoef(fitted, data.y)[0, 1]
     return correlations, p_values
 
 
