@@ -26,8 +26,8 @@ from invariance.baselines import (
     LassoSelection,
     MarginalSelection,
     Oracle,
+    Pooled,
     PooledRegression,
-    RandomForest,
     RandomIntercept,
     RidgeRegression,
     Screened,
@@ -55,7 +55,7 @@ OTHERS += [
     VREx(),
     StabilizedRegression(n_subsets=5),
     RidgeRegression(),
-    RandomForest(),
+    Pooled("forest"),
 ]
 EXAMPLE = make_example()
 

@@ -1,6 +1,5 @@
 from .all_features import Anchor as Anchor
-from .all_features import GradientBoosting as GradientBoosting
-from .all_features import RandomForest as RandomForest
+from .all_features import Pooled as Pooled
 from .all_features import RandomIntercept as RandomIntercept
 from .all_features import RidgeRegression as RidgeRegression
 from .all_features import VREx as VREx

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import SettingError
+from ..exceptions import DataError, SettingError
 from ..kinds import OutcomeKind
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
@@ -43,19 +44,16 @@ class AllFeatures(Baseline):
         return np.ones(data.n_features, dtype=bool)
 
 
-@dataclass(eq=False, repr=False)
-class Pooled(AllFeatures):
+class _AllRows(AllFeatures):
     """All rows together, by a model for the outcome's kind."""
 
     _takes: ClassVar[tuple[str, ...]] = ("exposure",)
     _as_number: ClassVar[bool] = False
     _any_size: ClassVar[bool] = True
 
-    random_state: int = 0
-    columns: Columns | None = None
 
-
-class RidgeRegression(Pooled):
+@dataclass(eq=False, repr=False)
+class RidgeRegression(_AllRows):
     """Ridge regression on all features: of numbers, logistic of two classes, Poisson of counts. Its
     strength is the one of 13 with the smallest error over five random folds of all rows.
 
@@ -69,6 +67,9 @@ class RidgeRegression(Pooled):
     strength_ : of the penalty, strength / 2 · Σ coefficient², on the mean negative log-likelihood
         (half the squared error), with columns of standard deviation 1
     """
+
+    random_state: int = 0
+    columns: Columns | None = None
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
@@ -97,16 +98,76 @@ class RidgeRegression(Pooled):
         return coefficients, float(intercept)
 
 
-class _Trees(Pooled):
-    """A subclass says which of scikit-learn's models is fitted."""
+def _learner(name: str, kind: OutcomeKind, random_state: int) -> Any:
+    """The estimator of scikit-learn for this kind of outcome"""
+    if name == "forest":
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    @abstractmethod
-    def _learner(self, kind: OutcomeKind) -> Any: ...
+        settings = {"min_samples_leaf": 5, "random_state": random_state}
+        if kind.classifies:
+            return RandomForestClassifier(**settings)
+        return RandomForestRegressor(criterion=kind.tree_loss, **settings)
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    if kind.classifies:
+        return HistGradientBoostingClassifier(random_state=random_state)
+    return HistGradientBoostingRegressor(loss=kind.tree_loss, random_state=random_state)
+
+
+@dataclass(eq=False, repr=False)
+class Pooled(_AllRows):
+    """An estimator of scikit-learn on all features, fitted to all rows together.
+
+    Parameters
+    ----------
+    estimator : a regressor, for two classes a classifier with `predict_proba`; or one that suits
+        the kind of outcome: "forest", a random forest of 100 trees with five rows or more in a
+        leaf, or "boosting", histogram gradient boosting with the defaults of scikit-learn, both by
+        the Poisson deviance of counts. Of counts with an exposure rates are fitted, weighted by
+        the exposure
+    random_state : seed of "forest" and "boosting"
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    model_ : the fitted estimator
+    coef_, intercept_ : NaN
+
+    Examples
+    --------
+    >>> from invariance import compare
+    >>> from invariance.baselines import Pooled
+    >>> from invariance.datasets import make_example
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> found = compare(make_example(), ["BIP", Pooled(KNeighborsRegressor())], left_out=True)
+    >>> found["error_ratio"].round(1).to_dict()
+    {'BIP': 1.0, 'Pooled': 1.3}
+    """
+
+    estimator: Any = "forest"
+    random_state: int = 0
+    columns: Columns | None = None
+
+    def _check_settings(self) -> None:
+        if isinstance(self.estimator, str) and self.estimator not in ("forest", "boosting"):
+            raise SettingError(
+                f"estimator={self.estimator!r} is not known: use 'forest', 'boosting' or an "
+                "estimator of scikit-learn."
+            )
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        """Trees have none: NaN."""
+        """Return NaN: there are none."""
+        kind = kind_for(data)
+        learner = self.estimator
+        if isinstance(learner, str):
+            learner = _learner(learner, kind, self.random_state)
+        if is_classifier(learner) != kind.classifies:
+            wanted = "classifier" if kind.classifies else "regressor"
+            name = type(learner).__name__
+            raise DataError(f"{name} does not predict {data.outcome_name!r}: pass a {wanted}.")
         y, weights = rates(data)
-        self.model_ = self._learner(kind_for(data)).fit(data.X, y, sample_weight=weights)
+        weighted = {} if weights is None else {"sample_weight": weights}
+        self.model_ = clone(learner).fit(data.X, y, **weighted)
         self._used = [self.columns_.index(name) for name in data.features.columns]
         # Half a row: what no row has shown is not impossible.
         self._least = 0.5 / (data.n_rows if weights is None else weights.sum())
@@ -122,53 +183,6 @@ class _Trees(Pooled):
         else:
             predicted = np.asarray(self.model_.predict(columns))
         return kind.within_range(predicted, self._least)
-
-
-class RandomForest(_Trees):
-    """A random forest on all features, of 100 trees with five rows or more in a leaf: of numbers,
-    of two classes, of counts by the Poisson deviance.
-
-    Parameters
-    ----------
-    random_state : seed
-    columns : how a data frame X is read, Columns(environment="site")
-
-    Attributes
-    ----------
-    model_ : the fitted forest of scikit-learn
-    coef_, intercept_ : NaN
-    """
-
-    def _learner(self, kind: OutcomeKind) -> Any:
-        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-        settings = {"min_samples_leaf": 5, "random_state": self.random_state}
-        if kind.classifies:
-            return RandomForestClassifier(**settings)
-        return RandomForestRegressor(criterion=kind.tree_loss, **settings)
-
-
-class GradientBoosting(_Trees):
-    """Histogram gradient boosting on all features, with the defaults of scikit-learn: of numbers,
-    of two classes, of counts by the Poisson deviance.
-
-    Parameters
-    ----------
-    random_state : seed
-    columns : how a data frame X is read, Columns(environment="site")
-
-    Attributes
-    ----------
-    model_ : the fitted trees of scikit-learn
-    coef_, intercept_ : NaN
-    """
-
-    def _learner(self, kind: OutcomeKind) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        if kind.classifies:
-            return HistGradientBoostingClassifier(random_state=self.random_state)
-        return HistGradientBoostingRegressor(loss=kind.tree_loss, random_state=self.random_state)
 
 
 class Linear(AllFeatures):

@@ -555,9 +555,12 @@ def _name_of(model: Any) -> str:
 
 
 def _registered(model: Any) -> Method | None:
-    """The method of this class, without its screen"""
-    ending = f":{type(model).__name__}"
-    return next((method for method in METHODS.values() if method.home.endswith(ending)), None)
+    """The method of this class and with these settings, without its screen"""
+    for method in METHODS.values():
+        settings = {name: getattr(model, name, None) for name in method.settings}
+        if method.home.endswith(f":{type(model).__name__}") and settings == method.settings:
+            return method
+    return None
 
 
 def _fitted(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Any:
@@ -635,7 +638,7 @@ def _fit(
     by_least_squares = model._outcome.kind.by_least_squares
     if isinstance(inner, Baseline):
         method = _registered(inner)
-        row["pooled"] = method is not None and method.kind == "prediction"
+        row["pooled"] = outcome == "all" or getattr(method, "kind", "") == "prediction"
         if data.design is not None and not row["pooled"]:
             what = "levels" if data.design.factors else "blocks"
             notes.append(f"compares {data.n_environments} {what} of {data.design.name}, as labels")
