@@ -23,7 +23,7 @@ from ..moments.random_intercept import random_intercept, whitening_of
 from ..prediction.all_features import rates
 from ..prediction.predictor import places_of_rows
 from ..screening import standardized
-from .base import Baseline, kind_for
+from .base import Baseline, Line, kind_for
 from .subsets import check_columns
 
 _STRENGTHS = np.logspace(-4.0, 2.0, 13)
@@ -47,9 +47,9 @@ class AllFeatures(Baseline):
 class _AllRows(AllFeatures):
     """All rows together, by a model for the outcome's kind."""
 
-    _takes: ClassVar[tuple[str, ...]] = ("exposure",)
-    _as_number: ClassVar[bool] = False
-    _any_size: ClassVar[bool] = True
+    _takes = ("exposure",)
+    _as_number = False
+    _any_size = True
 
 
 @dataclass(eq=False, repr=False)
@@ -71,7 +71,7 @@ class RidgeRegression(_AllRows):
     random_state: int = 0
     columns: Columns | None = None
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
         X = standardized(data)
@@ -155,7 +155,7 @@ class Pooled(_AllRows):
                 "estimator of scikit-learn."
             )
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         """Return NaN: there are none."""
         kind = kind_for(data)
         learner = self.estimator
@@ -188,12 +188,12 @@ class Pooled(_AllRows):
 class Linear(AllFeatures):
     """A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
 
-    _kinds: ClassVar[tuple[str, ...]] = ("number",)
+    _kinds = ("number",)
 
     @abstractmethod
-    def _line(self, moments: Moments) -> tuple[Floats, float]: ...
+    def _line(self, moments: Moments) -> Line: ...
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         check_columns(type(self).__name__, data, data.n_rows - 2)
         return self._line(Moments.from_data(data.by_labels))
 
@@ -216,11 +216,11 @@ class RandomIntercept(Linear):
     effects_ : {label: its intercept − intercept_}, predicted (BLUP)
     """
 
-    _any_size: ClassVar[bool] = True
+    _any_size = True
 
     columns: Columns | None = None
 
-    def _line(self, moments: Moments) -> tuple[Floats, float]:
+    def _line(self, moments: Moments) -> Line:
         fit = random_intercept(moments, moments.feature_columns)
         self.ratio_ = fit.ratio
         self.noise_ = fit.noise
@@ -293,7 +293,7 @@ class Penalised(Linear):
                 "as 10."
             )
 
-    def _line(self, moments: Moments) -> tuple[Floats, float]:
+    def _line(self, moments: Moments) -> Line:
         data = _Environments(moments.counts.astype(float), moments.gaps, moments.scatter[:-1])
         weight = getattr(self, self._name)
         n_environments = moments.n_environments

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 
-from .._tools.arrays import Integers, Mask
+from .._tools.arrays import Fields, Integers, Mask, Names
 from .._tools.json import written
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.progress import ProgressBar, ProgressMode
@@ -283,7 +283,7 @@ class Comparison(Rendered, pd.DataFrame):
                 "methods."
             )
         heading = "Methods"
-        sentences: tuple[str, ...] = ()
+        sentences: Names = ()
         heads = ["mean", "worst", "ratio"]
         if about["error"] is None:
             heads = []
@@ -337,7 +337,7 @@ def _differing(level: str) -> str:
     )
 
 
-def _side_by_side(names: tuple[str, ...], columns: list[tuple[str, ...]]) -> Iterator[Section]:
+def _side_by_side(names: Names, columns: list[Names]) -> Iterator[Section]:
     """As many methods as a line has room for, then the next."""
     room = COLUMNS - 2 - max(map(display_width, names))
     while columns:
@@ -428,7 +428,7 @@ def compare(
 
 def _add_errors(
     models: Mapping[str, EnvironmentSelector],
-    rows: dict[str, dict[str, Any]],
+    rows: dict[str, Fields],
     data: MultiEnvironmentData,
     progress: ProgressMode,
 ) -> None:
@@ -580,9 +580,7 @@ def _reason(error: Exception) -> Message:
     return said if isinstance(said, Message) else Message(said)
 
 
-def _fit(
-    model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]
-) -> dict[str, Any]:
+def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Fields:
     """What a method said: a row of the comparison."""
     single = data.features.widths == 1
     started = time.perf_counter()

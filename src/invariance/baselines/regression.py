@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +33,7 @@ from ..screening import (
     random_folds,
     standardized,
 )
-from .base import Baseline, kind_for
+from .base import Baseline, Line, kind_for
 
 # Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when
 # steps end.
@@ -120,10 +119,10 @@ class PooledRegression(Baseline):
         features and where the Lasso was used
     """
 
-    _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count", "time")
-    _takes: ClassVar[tuple[str, ...]] = ("event", "exposure")
-    _as_number: ClassVar[bool] = False
-    _any_size: ClassVar[bool] = True
+    _kinds = ("number", "classes", "count", "time")
+    _takes = ("event", "exposure")
+    _as_number = False
+    _any_size = True
 
     alpha: float = 0.05
     random_state: int = 0
@@ -143,7 +142,7 @@ class PooledRegression(Baseline):
         self.p_values_ = self._expand(p_values, 1.0)
         return selected
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         if self.used_lasso_:
             return _per_unit(self._lasso, data)
         return super()._coefficients(data, np.ones(data.n_features, dtype=bool))
@@ -181,9 +180,9 @@ class LassoSelection(Baseline):
     coef_, intercept_ : the Lasso's own, per unit of each column, for prediction
     """
 
-    _takes: ClassVar[tuple[str, ...]] = ("exposure",)
-    _as_number: ClassVar[bool] = False
-    _any_size: ClassVar[bool] = True
+    _takes = ("exposure",)
+    _as_number = False
+    _any_size = True
 
     cv: int = 5
     random_state: int = 0
@@ -195,11 +194,11 @@ class LassoSelection(Baseline):
         self.lasso_coef_ = self._expand_columns(self._lasso.coefficients, 0.0)
         return _kept(self._lasso, data)
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         return _per_unit(self._lasso, data)
 
 
-def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> tuple[Floats, float]:
+def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> Line:
     """(q,) coefficients per unit of the columns, and the intercept at 0 of them"""
     coefficients = fit.coefficients * (np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0))
     return coefficients, float(fit.intercept - data.X.mean(axis=0) @ coefficients)
@@ -300,7 +299,7 @@ class MarginalSelection(Baseline):
         columns leave no residual.
     """
 
-    _any_size: ClassVar[bool] = True
+    _any_size = True
 
     alpha: float = 0.05
     columns: Columns | None = None
@@ -330,7 +329,7 @@ class Oracle(Baseline):
         outside `support`
     """
 
-    _any_size: ClassVar[bool] = True
+    _any_size = True
 
     support: Iterable[str] | ArrayLike | None = None
     alpha: float = 0.05

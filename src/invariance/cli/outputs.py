@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from .._tools.arrays import Fields
 from .._tools.files import check_writable, replacing
 from .._tools.names import PlotKind
 from .._tools.sections import Section, as_text
@@ -172,7 +173,7 @@ def source_of_report(
     return Source(table, command, for_shell, remark)
 
 
-def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
+def table_arguments(file: str, given: FitOptions) -> Fields:
     """As `MultiEnvironmentData.from_table` takes them."""
     return {
         "table": file if given.form == FileFormat() else given.open(Path(file)),
@@ -180,9 +181,9 @@ def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
     }
 
 
-def _stated(given: FitOptions) -> dict[str, Any]:
+def _stated(given: FitOptions) -> Fields:
     """Arguments of what reads the rows, but those that are as by default."""
-    columns: dict[str, Any] = {"outcome": given.outcome, "environment": given.compared}
+    columns: Fields = {"outcome": given.outcome, "environment": given.compared}
     usual = FitOptions(**columns).reading()
     return columns | {
         name: value for name, value in given.reading().items() if value != usual[name]
