@@ -170,11 +170,7 @@ def fit(
                 ("Cost of invariance", partial(model.decision_.explain_price, "model" in outputs))
             )
         write_effects = partial(save_effects, model.decision_)
-        saved: Files = {
-            "model": ("the model", model.save),
-            "plot": ("the picture", draw),
-            "effects_csv": ("the effects", write_effects),
-        }
+        saved: Files = {"model": model.save, "plot": draw, "effects_csv": write_effects}
         deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
             show(f"\n{model.new_environments()}")
@@ -191,7 +187,7 @@ def fit(
             )
             beside = None if compared is None else run_methods(data, compared, model)
             save(outputs["report"], lambda path: model.report(path, beside, source))
-            show(f"\nSaved the report to {outputs['report']}")
+            show(f"\nSaved {outputs['report']}")
 
 
 def compare(
@@ -221,7 +217,7 @@ def compare(
         from .._tools.sections import as_text
         from ..baselines.comparison import compare as run_methods
         from .inputs import ALL_METHODS, InputFiles, default_notes, read_rows
-        from .outputs import Files, checked_outputs, deliver
+        from .outputs import checked_outputs, deliver
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
@@ -230,11 +226,8 @@ def compare(
         for note in default_notes(bip, given, data):
             say("note", note)
         result = run_methods(data, methods, bip, left_out, given.progress)
-        saved: Files = {
-            "json": ("the comparison", result.to_json),
-            "plot": ("the picture", result.save_plot),
-        }
-        deliver(as_text(result.said(for_shell)), outputs, saved, titled=True)
+        text = as_text(result.said(for_shell))
+        deliver(text, outputs, {"json": result.to_json, "plot": result.save_plot}, titled=True)
 
 
 def explain(
@@ -263,7 +256,7 @@ def explain(
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
         from .inputs import InputFiles, fit_model
-        from .outputs import Files, checked_outputs, deliver
+        from .outputs import checked_outputs, deliver
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
@@ -276,8 +269,7 @@ def explain(
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
         write = partial(diagnosis.to_json, luck=model.decision_.known_luck if told else None)
-        saved: Files = {"json": ("the diagnosis", write), "plot": ("the picture", draw)}
-        deliver(text, outputs, saved)
+        deliver(text, outputs, {"json": write, "plot": draw})
 
 
 def demo(
@@ -340,12 +332,9 @@ def demo(
         if plot_kind in (None, "inclusion"):
             draw = partial(save_inclusion, model.posterior_, truth=data.truth)
         files: Files = {
-            "plot": ("the picture", draw),
-            "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
-            "new_csv": (
-                "a new hospital",
-                lambda path: make_new_hospital().to_frame().to_csv(path, index=False),
-            ),
+            "plot": draw,
+            "csv": partial(data.to_frame().to_csv, index=False),
+            "new_csv": partial(make_new_hospital().to_frame().to_csv, index=False),
         }
         deliver_fit(
             model, 10, outputs, files, f"The true subset {truth} has probability {probability}."

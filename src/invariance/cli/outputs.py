@@ -34,9 +34,9 @@ _SAVED = "table.csv"
 
 Outputs = dict[str, Path]
 Refit = tuple[str, Callable[[], str]]
-# {kind: (what it holds, function that writes it; that of JSON gives the text, and writes it unless
-# the path is None)}
-Files = Mapping[str, tuple[str, Callable[[Any], object]]]
+# {kind: function that writes it}; that of JSON gives the text, and writes it unless the path is
+# None
+Files = Mapping[str, Callable[[Any], object]]
 
 
 def checked_outputs(
@@ -103,12 +103,12 @@ def deliver(
     name the files."""
     saved = []
     try:
-        for kind, (what, write) in files.items():
+        for kind, write in files.items():
             if kind == "json" and outputs.get(kind) == STANDARD_OUTPUT:
                 typer.echo(write(None))
             elif kind in outputs:
                 save(outputs[kind], write)
-                saved.append(f"Saved {what} to {outputs[kind]}")
+                saved.append(f"Saved {outputs[kind]}")
     finally:
         if result is not None:
             show(result, titled)
@@ -149,9 +149,7 @@ def deliver_fit(
         if not out_of_time(title.lower()):
             show(f"\n{as_text([Section(title, (explain(),))], for_shell)}", titled=True)
     # Saving a model finds the price of invariance, which the JSON then tells, too.
-    deliver(
-        None, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing
-    )
+    deliver(None, outputs, {**files, "json": write_json}, closing)
 
 
 def source_of_report(

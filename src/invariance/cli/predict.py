@@ -138,14 +138,11 @@ def predict(
         )
         found = predicted(saved, form.open(file), *asked)
         files: Files = {
-            "csv": ("the predictions", lambda path: found.rows.to_csv(path, index=False)),
-            "json": ("the predictions", partial(written, found.content)),
+            "csv": partial(found.rows.to_csv, index=False),
+            "json": partial(written, found.content),
         }
-        deliver(
-            "\n".join(line for sentence in found.sentences for line in wrap(sentence)),
-            outputs,
-            files,
-        )
+        text = "\n".join(line for sentence in found.sentences for line in wrap(sentence))
+        deliver(text, outputs, files)
 
 
 class Predicted(NamedTuple):
