@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,8 @@ from ..exceptions import DataError, SettingError
 from ..kinds import OutcomeKind
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
-from ..prediction.all_features import rates
-from ..prediction.predictor import places_of_rows
+from ..prediction.all_features import rates, without
+from ..prediction.predictor import places_of_rows, squared_error
 from ..screening import standardized
 from .base import Baseline, Line, kind_for
 from .subsets import check_columns
@@ -241,38 +241,6 @@ class RandomIntercept(Linear):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Environments:
-    """counts (E,), means (E, d) and centred products (E, d, d) of the columns, the outcome last"""
-
-    counts: Floats
-    means: Floats
-    scatter: Floats
-
-    def without(self, e: int) -> Self:
-        return type(self)(
-            *(np.delete(part, e, axis=0) for part in (self.counts, self.means, self.scatter))
-        )
-
-    @property
-    def centre(self) -> Floats:
-        """(d,) means of all rows; exact where all environments have the same"""
-        return self.means[0] + self.counts @ (self.means - self.means[0]) / self.counts.sum()
-
-    def pooled(self, between: float = 1.0) -> Floats:
-        """(d, d) centred products of all rows; between : weight of those of the environments'
-        means"""
-        gaps = self.means - self.centre
-        return self.scatter.sum(axis=0) + between * (self.counts * gaps.T) @ gaps
-
-    def errors(self, e: int, lines: Floats) -> Floats:
-        """(S,) mean squared errors of lines (S, d), intercepts last, in the environment at place
-        e"""
-        left = np.insert(-lines[:, :-1], lines.shape[1] - 1, 1.0, axis=1)
-        spread = np.einsum("sd,df,sf->s", left, self.scatter[e], left) / self.counts[e]
-        return spread + (left @ self.means[e] - lines[:, -1]) ** 2
-
-
 class Penalised(Linear):
     """Least squares with a price for what differs between environments, of a weight that
     environments left out choose unless it is given. A subclass implements `_lines`."""
@@ -282,8 +250,8 @@ class Penalised(Linear):
     _name: ClassVar[str]
 
     @abstractmethod
-    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        """(S, d) coefficients and, last, intercepts at these weights (S,)"""
+    def _lines(self, moments: Moments, weights: tuple[float, ...]) -> tuple[Floats, Floats]:
+        """Return coefficients (S, q) and intercepts (S,) at these weights (S,)."""
 
     def _check_settings(self) -> None:
         weight = getattr(self, self._name)
@@ -294,13 +262,11 @@ class Penalised(Linear):
             )
 
     def _line(self, moments: Moments) -> Line:
-        data = _Environments(moments.counts.astype(float), moments.gaps, moments.scatter[:-1])
         weight = getattr(self, self._name)
         n_environments = moments.n_environments
         self.left_out_errors_: dict[float, float] = {}
         if weight is None and n_environments > 2:
-            lines = (self._lines(data.without(e), self._weights) for e in range(n_environments))
-            errors = np.mean([data.errors(e, found) for e, found in enumerate(lines)], axis=0)
+            errors = np.mean([self._errors(moments, e) for e in range(n_environments)], axis=0)
             self.left_out_errors_ = dict(zip(self._weights, np.sqrt(errors).tolist(), strict=True))
             weight = self._weights[int(np.argmin(errors))]
         elif weight is None:
@@ -312,9 +278,15 @@ class Penalised(Linear):
                 )
                 warn(f"{why}: this is least squares. Give {self._name} to {type(self).__name__}.")
         setattr(self, f"{self._name}_", float(weight))
-        line = self._lines(data, (float(weight),))[0]
-        means = moments.pooled_mean
-        return line[:-1], float(line[-1] + means[-1] - means[:-1] @ line[:-1])
+        coefficients, intercepts = self._lines(moments, (float(weight),))
+        return coefficients[0], float(intercepts[0])
+
+    def _errors(self, moments: Moments, e: int) -> list[float]:
+        """Mean squared errors in an environment, at all weights, of fits to the others"""
+        others = without(moments, moments.environments[e])
+        lines = zip(*self._lines(others, self._weights), strict=True)
+        columns = others.columns[:-1]
+        return [squared_error(moments, e, columns, slopes, float(at_0)) for slopes, at_0 in lines]
 
 
 @dataclass(eq=False, repr=False)
@@ -345,15 +317,16 @@ class Anchor(Penalised):
     gamma: float | None = None
     columns: Columns | None = None
 
-    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        centre = data.centre
+    def _lines(self, moments: Moments, weights: tuple[float, ...]) -> tuple[Floats, Floats]:
+        gaps = moments.gaps
+        within = moments.scatter[:-1].sum(axis=0)
         lines = []
         for gamma in weights:
-            products = data.pooled(gamma)
+            products = within + gamma * (moments.counts * gaps.T) @ gaps
             whitening = whitening_of(products[:-1, :-1])
-            coefficients = whitening @ (whitening.T @ products[:-1, -1])
-            lines.append(np.append(coefficients, centre[-1] - centre[:-1] @ coefficients))
-        return np.array(lines)
+            lines.append(whitening @ (whitening.T @ products[:-1, -1]))
+        means = moments.pooled_mean
+        return np.array(lines), means[-1] - np.array(lines) @ means[:-1]
 
 
 @dataclass(eq=False, repr=False)
@@ -385,24 +358,24 @@ class VREx(Penalised):
     penalty: float | None = None
     columns: Columns | None = None
 
-    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        products = data.pooled()
-        centre = data.centre
+    def _lines(self, moments: Moments, weights: tuple[float, ...]) -> tuple[Floats, Floats]:
+        products = moments.scatter[-1]
+        n = moments.n_rows
         # Columns of mean 0 and variance 1, without correlation, and the outcome in the same way.
-        whitening = whitening_of(products[:-1, :-1])
-        n = data.counts.sum()
-        d = len(centre)
-        basis = np.zeros((d, whitening.shape[1] + 1))
-        basis[:-1, :-1], basis[-1, -1] = np.sqrt(n) * whitening, np.sqrt(n / products[-1, -1])
-        means = np.hstack([np.ones((len(data.counts), 1)), (data.means - centre) @ basis])
+        whitening = np.sqrt(n) * whitening_of(products[:-1, :-1])
+        unit = np.sqrt(products[-1, -1] / n)
+        basis = np.zeros((len(products), whitening.shape[1] + 1))
+        basis[:-1, :-1] = whitening
+        basis[-1, -1] = 1.0 / unit
+        means = np.hstack([np.ones((moments.n_environments, 1)), moments.gaps @ basis])
         squares = means[:, :, None] * means[:, None]
-        squares[:, 1:, 1:] += basis.T @ data.scatter @ basis / data.counts[:, None, None]
+        local = basis.T @ moments.scatter[:-1] @ basis
+        squares[:, 1:, 1:] += local / moments.counts[:, None, None]
         path = [weight for weight in self._weights if weight < weights[-1]]
-        found = _along(squares, (*path, weights[-1]))[-len(weights) :]
-        coefficients = found[:, 1:] @ basis[:-1, :-1].T / basis[-1, -1]
-        return np.column_stack(
-            [coefficients, centre[-1] + found[:, 0] / basis[-1, -1] - coefficients @ centre[:-1]]
-        )
+        found = unit * _along(squares, (*path, weights[-1]))[-len(weights) :]
+        coefficients = found[:, 1:] @ whitening.T
+        centre = moments.pooled_mean
+        return coefficients, centre[-1] + found[:, 0] - coefficients @ centre[:-1]
 
 
 def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
