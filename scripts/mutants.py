@@ -1155,12 +1155,8 @@ MUTANTS = (
         "a comparison shows features of a rejected model as features that were not selected",
         old="comparison/comparison.py",
         file="baselines/comparison.py",
-        find=(
-            "        inside = np.where(\n"
-            '            self.selected, "selected", "rejected" if self.outcome == "rejected" else "not selected"\n'
-            "        )\n"
-        ),
-        replace='        inside = np.where(self.selected, "selected", "not selected")\n',
+        find='    refused = "rejected" if outcome == "rejected" else "not selected"\n',
+        replace='    refused = "not selected"\n',
         tests=(
             "tests/baselines/test_comparison.py::test_what_was_said_of_a_feature_looks_different",
         ),
@@ -1170,12 +1166,8 @@ MUTANTS = (
         "a comparison tells errors in environments that were fitted",
         old="new",
         file="baselines/comparison.py",
-        find=(
-            "                        others = data.choosing(\n"
-            "                            [other for other in data.environments if other != label]\n"
-            "                        )\n"
-        ),
-        replace="                        others = data\n",
+        find="_fitted(model, without(data, label), screenings)",
+        replace="_fitted(model, data, screenings)",
         tests=(
             "tests/baselines/test_left_out.py::test_each_environment_is_predicted_by_what_was_fitted_without_it",
         ),

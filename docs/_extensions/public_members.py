@@ -31,9 +31,8 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "BIPSurvival": (*_TIMES, *_PREDICTS, *_BIP),
     "EnvironmentSelector": ("score", "transform", "get_feature_names_out"),
     "SavedModel": (*_PREDICTS[1:], "predict_interval", *_TIMES, "summary", "plot"),
-    "Comparison": ("table", "selected", "errors", "plot", "save_plot", "to_json"),
+    "Comparison": ("spread", "plot", "save_plot", "to_json"),
     "EdgePage": ("plot", "save_plot"),
-    "MethodResult": ("evidence", "status", "mean_error"),
     "MultiEnvironmentData": (
         *(
             "from_table",
@@ -120,9 +119,9 @@ MEMBERS: dict[str, tuple[str, ...]] = {
                 "MarginalSelection",
                 "PooledRegression",
                 "RidgeRegression",
-                "RandomForest",
+                "Pooled",
             ),
-            *("GradientBoosting", "Oracle", "Screened"),
+            *("Oracle", "Screened"),
         ),
         _METHOD,
     ),

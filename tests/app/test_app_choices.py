@@ -16,7 +16,7 @@ from invariance._tools.names import Baseline
 from invariance.app.choices import (
     BASELINES,
     OF_PREDICTION,
-    Fields,
+    Form,
     changed,
     in_words,
     read_choices,
@@ -34,7 +34,7 @@ ROLES = [("outcome", "3"), ("environment", "4")]
 
 
 def chosen(*form: tuple[str, str], rest: tuple[str, ...] = ()) -> FitOptions:
-    return read_choices(Fields([*ROLES, *form]), COLUMNS, rest, {})
+    return read_choices(Form([*ROLES, *form]), COLUMNS, rest, {})
 
 
 def ticks(*positions: int) -> list[tuple[str, str]]:
@@ -158,7 +158,7 @@ def test_a_remedy_is_a_button_that_sets_the_form(name: str) -> None:
     assert told.what == "Something is wrong."
     assert not re.search(r"--|\w=|_", button.text)
     settings = read_settings(button.settings)
-    form = Fields([*ROLES, *ticks(0, 1), ("event", "5"), ("exposure", "5")])
+    form = Form([*ROLES, *ticks(0, 1), ("event", "5"), ("exposure", "5")])
     new = changed(form, settings, COLUMNS)
     written = rewritten({}, settings)
     assert (new, written) != (form, {})
@@ -171,7 +171,7 @@ def test_a_remedy_is_a_button_that_sets_the_form(name: str) -> None:
 
 def test_what_a_remedy_sets() -> None:
     """What was chosen before stays."""
-    form = Fields(
+    form = Form(
         [*ROLES, *ticks(0, 1, 2), ("drop_environment", "w"), ("merge", "p+q=r"), ("event", "5")]
     )
     settings = {
@@ -196,7 +196,7 @@ def test_what_a_remedy_sets() -> None:
 def test_labels_with_signs_of_the_field_cannot_be_merged_by_it() -> None:
     for merge in ({"a": ["a+b", "a"]}, {"a=": ["a", "b"]}):
         with pytest.raises(SettingError, match=r"'a[+=]"):
-            changed(Fields(ROLES), {"merge_environments": merge}, COLUMNS)
+            changed(Form(ROLES), {"merge_environments": merge}, COLUMNS)
     assert in_words("drop_environments", ["Hill"]).endswith("environment Hill")
 
 

@@ -4,6 +4,7 @@ of all of them."""
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +26,8 @@ from invariance.baselines import (
     LassoSelection,
     MarginalSelection,
     Oracle,
+    Pooled,
     PooledRegression,
-    RandomForest,
     RandomIntercept,
     RidgeRegression,
     Screened,
@@ -54,7 +55,7 @@ OTHERS += [
     VREx(),
     StabilizedRegression(n_subsets=5),
     RidgeRegression(),
-    RandomForest(),
+    Pooled("forest"),
 ]
 EXAMPLE = make_example()
 
@@ -99,22 +100,27 @@ def words(text: object) -> str:
 
 def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     result = compare(EXAMPLE)
-    table = result.table
-    assert len(table) == 8 * 8
     names = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Stabilized", "Regression", "Lasso", "Marginal"]
-    assert table["method"].unique().tolist() == names
+    assert result.index.tolist() == names
     alone = ICP().fit(EXAMPLE)
-    icp = table[table["method"] == "ICP"]
-    np.testing.assert_array_equal(icp["p_value"], alone.p_values_)
-    np.testing.assert_array_equal(icp["selected"], alone.support_)
-    assert table.loc[table["method"] == "BIP", "inclusion_probability"].notna().all()
-    assert result.selected.loc["BIP"].tolist() == EXAMPLE.truth.tolist()
-    assert np.isfinite(table["seconds"]).all()
+    p_values = result.spread("p_values")
+    assert p_values.columns.tolist() == list(EXAMPLE.feature_names)
+    np.testing.assert_array_equal(p_values.loc["ICP"], alone.p_values_)
+    assert p_values.loc["Lasso"].isna().all()
+    selected = result.spread("status") == "selected"
+    np.testing.assert_array_equal(selected.loc["ICP"], alone.support_)
+    assert result.loc["ICP", "selected"] == alone.selected_features_
+    assert result.spread("inclusion_probabilities").loc["BIP"].notna().all()
+    assert selected.loc["BIP"].tolist() == EXAMPLE.truth.tolist()
+    assert np.isfinite(result["seconds"]).all()
+    assert type(result.query("outcome == 'selected'")) is pd.DataFrame
     ax = result.plot(truth=EXAMPLE.truth)
-    filled = np.array(
-        [patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]
-    ).reshape(8, 8)
-    np.testing.assert_array_equal(filled, result.selected.to_numpy())
+    filled = np.zeros((8, 8), dtype=bool)
+    for patch in ax.patches:
+        row, column = round(patch.get_y() + 0.45), round(patch.get_x() + 0.45)
+        filled[row, column] = patch.get_facecolor()[:3] != (1.0, 1.0, 1.0)
+    assert len(ax.patches) == 64
+    np.testing.assert_array_equal(filled, selected)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == names
     assert [
         tick.get_fontweight() == "bold" for tick in ax.get_xticklabels()
@@ -132,16 +138,11 @@ def test_many_features_are_screened_once(monkeypatch: pytest.MonkeyPatch) -> Non
         wide(), ["bip-screen", "ICP-screen", "EILLS-screen", Screened(ICP(), LassoScreen(k=3))]
     )
     assert len(calls) == 2
-    assert [m.name for m in result.methods] == [
-        "BIP-screen",
-        "ICP-screen",
-        "EILLS-screen",
-        "ICP-screen (2)",
-    ]
-    first = result.methods[0].seen
-    assert all(np.array_equal(m.seen, first) for m in result.methods[:3])
-    assert 1 <= result.methods[3].seen.sum() <= 3
-    np.testing.assert_array_equal(result.methods[1].selected, Screened(ICP()).fit(wide()).support_)
+    assert result.index.tolist() == ["BIP-screen", "ICP-screen", "EILLS-screen", "ICP-screen (2)"]
+    seen = (result.spread("status") != "screened out").to_numpy()
+    assert (seen[:3] == seen[0]).all()
+    assert 1 <= seen[3].sum() <= 3
+    assert result["selected"].iloc[1] == Screened(ICP()).fit(wide()).selected_features_
 
 
 def test_bip_is_the_bip_of_fit() -> None:
@@ -155,14 +156,15 @@ def test_bip_is_the_bip_of_fit() -> None:
         size=(400, 11)
     )
     data = MultiEnvironmentData.from_arrays(X, y, env)
-    plain, screened = compare(data, ["BIP", "BIP-screen"], bip=BIP(select="mode")).methods
+    result = compare(data, ["BIP", "BIP-screen"], bip=BIP(select="mode"))
     np.testing.assert_array_equal(
-        plain.inclusion, BIP(select="mode").fit(data).inclusion_probabilities_
+        result.loc["BIP", "inclusion_probabilities"],
+        BIP(select="mode").fit(data).inclusion_probabilities_,
     )
-    assert np.flatnonzero(plain.selected).tolist() == [0, 1]
-    assert (screened.status == "screened out").sum() >= 4
-    none = compare(EXAMPLE, ["BIP", "BIP-screen"], bip=BIP(prior=UniformPrior(max_size=0))).methods
-    assert not any(m.selected.any() for m in none)
+    assert result.loc["BIP", "selected"] == ("x0", "x1")
+    assert (result.loc["BIP-screen", "status"] == "screened out").sum() >= 4
+    none = compare(EXAMPLE, ["BIP", "BIP-screen"], bip=BIP(prior=UniformPrior(max_size=0)))
+    assert none["selected"].tolist() == [(), ()]
 
 
 def test_what_was_said_of_a_feature_looks_different() -> None:
@@ -173,32 +175,27 @@ def test_what_was_said_of_a_feature_looks_different() -> None:
     y = data.y * (1 + 9 * data.environment_index)
     copied = MultiEnvironmentData.from_arrays(X, y, data.environment_index)
     result = compare(copied, ["ICP-screen", "Marginal", "Hidden-ICP"])
-    icp, marginal, hidden = result.methods
-    assert icp.status.tolist() == np.where(icp.seen, "rejected", "screened out").tolist()
-    assert 0 < icp.seen.sum() < 21
-    assert (
-        marginal.status.tolist() == np.where(marginal.selected, "selected", "not selected").tolist()
-    )
-    assert set(hidden.status) == {"failed"}
+    icp, marginal, hidden = result["status"]
+    assert set(icp) == {"rejected", "screened out"}
+    names = np.array(result.attrs["features"])
+    assert names[marginal == "selected"].tolist() == list(result.loc["Marginal", "selected"])
+    assert set(marginal) == {"selected", "not selected"}
+    assert set(hidden) == {"failed"}
     assert "'x0', 'x20'" in words(result)
-    np.testing.assert_array_equal(
-        result.table["status"], np.concatenate([m.status for m in result.methods])
-    )
     stored = json.loads(result.to_json())["methods"]
-    assert [m["status"] for m in stored] == [m.status.tolist() for m in result.methods]
+    assert [m["status"] for m in stored] == result.spread("status").to_numpy().tolist()
     marks = {
         line.split()[0]: line.split()[1]
         for line in str(result).splitlines()
         if line.startswith("  x")
     }
-    shown = dict(zip(result.feature_names, icp.status, strict=True))
+    shown = dict(zip(names, icp, strict=True))
     assert all(
         mark == {"rejected": "×", "screened out": "–"}[shown[name]] for name, mark in marks.items()
     )
     ax = result.plot()
     looks = {(patch.get_facecolor(), patch.get_hatch()) for patch in ax.patches}
-    assert len(looks) == result.table["status"].nunique() == 5
-    assert icp.evidence is None
+    assert len(looks) == 5
     assert (stored[0]["outcome"], stored[0]["p_values"]) == ("rejected", [None] * 21)
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
     assert legend == ["selected", "not selected", "screened out", "rejected", "failed"]
@@ -214,7 +211,7 @@ def test_notes_and_verdicts_of_a_method() -> None:
     for settings, level in (({"baseline": "shared"}, "none"), ({}, "effects")):
         result = compare(EXAMPLE, {"BIP": Doubtful(**settings), "ICP": ICP()})
         bip, icp = json.loads(result.to_json())["methods"]
-        assert "one of the columns is odd" in result.methods[0].notes
+        assert "one of the columns is odd" in result.loc["BIP", "notes"]
         assert f"BIP: {bip['verdict']}" in words(result)
         assert (CAUSES in words(result)) == (level == "none")  # other baselines are what differs
         assert (bip["level"], icp["level"], icp["verdict"]) == (level, None, None)
@@ -253,28 +250,24 @@ def test_long_names_are_told_apart_within_80_columns() -> None:
 def test_features_of_few_choices_come_before_those_of_many() -> None:
     """The many that one method selects must not push out the few of another."""
     data = wide(60)
-    first = compare(data, ["BIP-screen"]).methods[0]
-    few = replace(first, selected=np.arange(60) >= 58, seen=np.ones(60, bool))
-    many = [
-        replace(first, name=name, selected=np.arange(60) < 55, seen=np.ones(60, bool))
-        for name in "AB"
-    ]
-    result = replace(compare(data, ["Marginal"]), methods=(*many, few))
+    result = compare(
+        data, {"A": MarginalSelection(), "B": MarginalSelection(), "few": MarginalSelection()}
+    )
+    chosen = np.where(np.arange(60) < 55, "selected", "not selected")
+    rest = np.where(np.arange(60) >= 58, "selected", "not selected")
+    result["status"] = pd.Series([chosen, chosen, rest], result.index)
     assert all(f"\n  {name} " in str(result) for name in ("x58", "x59"))
     assert "40 features" in str(result)
 
 
 def test_settings_and_names_of_methods() -> None:
     result = compare(EXAMPLE, "icp(max_size=2), EILLS(gamma=1e-3), ICP-screen(k=3), lasso")
-    assert [m.name for m in result.methods] == [
-        "icp(max_size=2)",
-        "EILLS(gamma=1e-3)",
-        "ICP-screen(k=3)",
-        "Lasso",
-    ]
-    np.testing.assert_array_equal(result.methods[0].selected, ICP(max_size=2).fit(EXAMPLE).support_)
-    assert result.methods[2].seen.sum() == 3
-    assert result.methods[2].notes[0].startswith("3 of 8 features")
+    names = ["icp(max_size=2)", "EILLS(gamma=1e-3)", "ICP-screen(k=3)", "Lasso"]
+    assert result.index.tolist() == names
+    assert result["selected"].iloc[0] == ICP(max_size=2).fit(EXAMPLE).selected_features_
+    screened = result.loc["ICP-screen(k=3)"]
+    assert (screened["status"] != "screened out").sum() == 3
+    assert screened["notes"][0].startswith("3 of 8 features")
     model = ICP(alpha=0.01)
     compare(EXAMPLE, {"strict": model})
     assert not hasattr(model, "support_")
@@ -291,9 +284,9 @@ def test_json_is_strict_and_constant_features_are_left_out(tmp_path: Path) -> No
     read = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert read == json.loads((tmp_path / "comparison.json").read_text())
     icp, lasso = read["methods"]
-    assert icp["p_values"].count(None) == 20 - result.methods[0].seen.sum()
+    assert icp["p_values"].count(None) == icp["status"].count("screened out") > 0
     assert lasso["p_values"] is None
-    assert lasso["selected"] == result.selected.columns[result.selected.loc["Lasso"]].tolist()
+    assert lasso["selected"] == list(result.loc["Lasso", "selected"])
 
 
 def test_evidence_is_what_the_rule_goes_by() -> None:
@@ -303,9 +296,9 @@ def test_evidence_is_what_the_rule_goes_by() -> None:
     contents = json.loads(result.to_json())["methods"]
     model = BIP().fit(EXAMPLE)
     expected = (model.predictive_, model.posterior_, model.posterior_)
-    for method, content, posterior in zip(result.methods, contents, expected, strict=True):
+    for content, posterior in zip(contents, expected, strict=True):
         assert content["inclusion_probabilities"] == posterior.inclusion.tolist()
-        assert method.evidence[0] == "inclusion probability"
+    assert "inclusion probability near 1 (predictive, mode, threshold)" in words(result)
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
@@ -317,11 +310,9 @@ def test_no_probability_of_another_posterior_stands_beside_a_selection() -> None
     X = rng.normal(size=(400, 2))
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] * (1.0 + site) + rng.normal(size=400), site)
     result = compare(data, {"BIP": BIP(baseline="shared"), "mode": BIP(select="mode")})
-    by_rule, by_mode = result.methods
-    assert by_rule.selected.tolist() == [True, False]
-    assert (by_rule.evidence, by_mode.evidence[0]) == (None, "inclusion probability")
-    assert result.table.query("method == 'BIP'")["inclusion_probability"].isna().all()
-    assert any("no subset is compatible" in note for note in by_rule.notes)
+    assert result.loc["BIP", "selected"] == ("x0",)
+    assert result["inclusion_probabilities"].isna().tolist() == [True, False]
+    assert any("no subset is compatible" in note for note in result.loc["BIP", "notes"])
 
 
 @pytest.mark.parametrize(
@@ -339,22 +330,15 @@ def test_least_squares_are_named(outcome: str, wrong: bool) -> None:
     data = MultiEnvironmentData.from_arrays(X, pd.Series(values[outcome], name=outcome), site)
     found = compare(data, {"BIP": BIP(), "told": BIP(family="linear_gaussian"), "ICP": ICP()})
     assert [m["as_number"] for m in json.loads(found.to_json())["methods"]] == [False, wrong, wrong]
-    sections = list(found.sections)
-    apart = [
-        name
-        for section in sections
-        if section.title.startswith("Apart")
-        for name, _ in section.facts
-    ]
-    assert apart == (["told", "ICP"] if wrong else [])
-    rivals = [
-        row[0] for section in sections if section.title == "Methods" for row in section.table[1:]
-    ]
-    assert rivals == (["BIP"] if wrong else ["BIP", "told", "ICP"])
     compared = {
-        title for section in sections if section.title == "Selected" for title in section.table[0]
+        title
+        for section in found.sections
+        if section.title == "Selected"
+        for title in section.table[0]
     }
-    assert ("ICP" in compared) != wrong
+    assert compared == {"feature", "BIP", *(() if wrong else ("told", "ICP"))}
+    apart = re.findall(r"(\w+) {", words(found).rpartition("By least squares")[2])
+    assert apart == (["told", "ICP"] if wrong else [])
 
 
 def test_every_name_builds_what_bears_it() -> None:
@@ -386,13 +370,9 @@ def test_small_environments_are_for_methods_that_can_use_them() -> None:
     labels = np.repeat(np.arange(21), [1, 2, *[3] * 19])
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] + 0.3 * rng.normal(size=60), labels)
     names = ["BIP", "ICP", "Regression", "Lasso", "Marginal", "Mixed", "Anchor"]
-    found = {method.name: method for method in compare(data, methods=names, progress=False).methods}
-    assert {name for name, method in found.items() if method.outcome == "failed"} == {
-        "ICP",
-        "Anchor",
-    }
-    assert all(
-        "'0' (1 row), '1' (2 rows)" in " ".join(found[name].notes) for name in ("ICP", "Anchor")
-    )
-    assert "deviate at random" in " ".join(found["BIP"].notes)
-    assert found["Regression"].selected[0]
+    found = compare(data, methods=names, progress=False)
+    assert found.index[found["outcome"] == "failed"].tolist() == ["ICP", "Anchor"]
+    notes = found["notes"].map(" ".join)
+    assert all("'0' (1 row), '1' (2 rows)" in notes[name] for name in ("ICP", "Anchor"))
+    assert "deviate at random" in notes["BIP"]
+    assert "x0" in found.loc["Regression", "selected"]

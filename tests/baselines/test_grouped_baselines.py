@@ -241,15 +241,15 @@ METHODS = [
 def test_a_comparison_has_one_row_per_feature() -> None:
     data = data_of(*rows(), truth=np.array([True, True, False, False]))
     result = compare(data, METHODS)
-    assert [m.outcome for m in result.methods if m.outcome == "failed"] == []
-    assert result.table["feature"].tolist() == list(NAMES) * len(METHODS)
-    assert result.table["coefficient"].isna().tolist() == [False, True, True, False] * len(METHODS)
-    assert result.selected.shape == (len(METHODS), 4)
+    assert "failed" not in result["outcome"].tolist()
+    coefficients = result.spread("coefficients")
+    assert coefficients.columns.tolist() == list(NAMES)
+    assert coefficients.isna().to_numpy().tolist() == [[False, True, True, False]] * len(METHODS)
     oracle = Oracle().fit(data)
-    found = result.methods[METHODS.index("Oracle")]
+    found = result.loc["Oracle"]
     assert found.column_coefficients == dict(zip(COLUMNS, oracle.coef_.tolist(), strict=True))
     assert found.coefficients[[0, 3]].tolist() == oracle.coef_[[0, 6]].tolist()
-    assert result.methods[-1].seen.sum() == 2
+    assert (result["status"].iloc[-1] != "screened out").sum() == 2
     stored = json.loads(result.to_json())
     assert stored["groups"] == {name: list(columns) for name, columns in GROUPS.items()}
     assert all(m["coefficients"][1:3] == [None, None] for m in stored["methods"])

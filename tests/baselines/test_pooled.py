@@ -15,16 +15,15 @@ from sklearn.model_selection import KFold, cross_val_score
 from invariance import BIP, MultiEnvironmentData
 from invariance.baselines import (
     ICP,
-    GradientBoosting,
     LassoScreen,
     LassoSelection,
+    Pooled,
     PooledRegression,
-    RandomForest,
     RidgeRegression,
     Screened,
 )
 from invariance.datasets import make_example
-from invariance.exceptions import DataError, DataWarning
+from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.kinds.time import concordance
 
 RNG = np.random.default_rng(1)
@@ -171,7 +170,13 @@ def test_regression_of_counts_and_times() -> None:
     np.testing.assert_array_equal(
         np.argsort(median[np.isfinite(median)]), np.argsort(order[np.isfinite(median)])
     )
-    for method in (LassoSelection(), RidgeRegression(), RandomForest(), GradientBoosting(), ICP()):
+    for method in (
+        LassoSelection(),
+        RidgeRegression(),
+        Pooled("forest"),
+        Pooled("boosting"),
+        ICP(),
+    ):
         with pytest.raises(DataError, match="event"):
             method.fit(data)
 
@@ -184,14 +189,14 @@ def test_an_environment_without_events_does_not_stop_pooled_methods() -> None:
         PooledRegression(),
         LassoSelection(),
         RidgeRegression(),
-        RandomForest(),
-        GradientBoosting(),
+        Pooled("forest"),
+        Pooled("boosting"),
     ):
         chances = method.fit(X, died, SITE).predict(X)
         assert ((chances > 0.0) & (chances < 1.0)).all()
 
 
-@pytest.mark.parametrize("method", [RandomForest(), GradientBoosting()])
+@pytest.mark.parametrize("method", [Pooled("forest"), Pooled("boosting")])
 def test_trees_know_the_kind_and_find_their_columns(method: Any) -> None:
     table = pd.DataFrame(X, columns=list("wxyz")).assign(ward=np.resize(["m", "n", "o"], N))
     model = method.fit(table, np.where(DIED, "yes", "no"), SITE)
@@ -209,6 +214,21 @@ def test_trees_know_the_kind_and_find_their_columns(method: Any) -> None:
     assert (EXPOSURE * rates).sum() == pytest.approx(FALLS.sum(), rel=0.1)
 
 
+def test_an_estimator_of_scikit_learn_predicts_as_it_does() -> None:
+    data = make_example()
+    model = Pooled(Ridge(3.0)).fit(data)
+    np.testing.assert_allclose(
+        model.predict(data.X), Ridge(3.0).fit(data.X, data.y).predict(data.X)
+    )
+    chances = Pooled(LogisticRegression()).fit(X, np.where(DIED, 7, 3), SITE).predict(X)
+    wanted = LogisticRegression().fit(X, DIED).predict_proba(X)[:, 1]
+    np.testing.assert_allclose(chances, np.clip(wanted, 0.5 / N, 1.0 - 0.5 / N))
+    with pytest.raises(DataError, match="Ridge"):
+        Pooled(Ridge()).fit(X, DIED, SITE)
+    with pytest.raises(SettingError, match="forests"):
+        Pooled("forests").fit(X, DIED, SITE)
+
+
 def test_icp_predicts_classes_by_their_own_model() -> None:
     model = ICP(alpha=0.4).fit(X, np.where(DIED, 7, 3), SITE)
     chosen = X[:, model.support_]
@@ -219,7 +239,7 @@ def test_icp_predicts_classes_by_their_own_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "inner", [BIP(predict_with="average"), BIP(regressor=RidgeRegression()), RandomForest()]
+    "inner", [BIP(predict_with="average"), BIP(regressor=RidgeRegression()), Pooled("forest")]
 )
 def test_a_screened_method_predicts_as_it_does(inner: Any) -> None:
     data = make_example()

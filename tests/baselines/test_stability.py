@@ -65,7 +65,7 @@ def test_it_is_compared_when_named() -> None:
         make_example(),
         {"few": StabilityICP(n_samples=10), "ten": METHODS["Stability-screen"].build()},
     )
-    assert found.selected["age"].all()
+    assert (found.spread("status")["age"] == "selected").all()
     assert "Stability" not in default_names(8) + default_names(8, left_out=True)
 
 

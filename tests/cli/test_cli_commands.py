@@ -56,7 +56,7 @@ def test_explain_names_the_environment_and_writes_files(table: Path, tmp_path: P
         ]
         text = said("explain", *asked)
         assert "'tiny' (4 rows)" in text
-        assert text.endswith(f"Saved the diagnosis to {files[0]} Saved the picture to {files[1]}")
+        assert text.endswith(f"Saved {files[0]} Saved {files[1]}")
         assert json.loads(files[0].read_text(encoding="utf-8"))["named"] == named
         assert files[1].read_bytes().startswith(b"\x89PNG")
 
@@ -106,7 +106,7 @@ def test_compare_prints_and_saves(example: Path) -> None:
     result = run("compare", *EXAMPLE, "--json", "c.json", "--plot", "c.png")
     assert result.exit_code == 0, result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert result.stdout.endswith("Saved the comparison to c.json\nSaved the picture to c.png\n")
+    assert result.stdout.endswith("Saved c.json\nSaved c.png\n")
     selected = {
         method["name"]: method["selected"]
         for method in json.loads(Path("c.json").read_text())["methods"]
@@ -278,7 +278,7 @@ def test_the_pairs_of_one_column(example: Path) -> None:
     asked = ["--of", "salt", "--checks", "verdicts.csv", "--csv", "page.csv", "--plot", "page"]
     said = run("edges", "out", *asked).stdout
     assert "no effect" in said
-    assert "Saved the picture" in said
+    assert "Saved page.png" in said
     page = edges_of(read_sweep("out"), "salt", checks=verdicts)
     pd.testing.assert_frame_equal(pd.read_csv("page.csv"), page.table, check_dtype=False)
     assert Path("page.png").read_bytes().startswith(b"\x89PNG")

@@ -148,7 +148,7 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
     assert result.stderr == ""
     assert (
         result.stdout
-        == f"{model.summary(3)}\n\nSaved the posterior and the decision to new/p.json\n"
+        == f"{model.summary(3)}\n\nSaved new/p.json\n"
     )
     assert max(map(display_width, result.stdout.splitlines())) <= 80
     assert [file.name for file in Path("new").iterdir()] == ["p.json"]
@@ -170,7 +170,7 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
 
 def test_the_table_of_effects_is_written(example: Path) -> None:
     result = fit_example("--table", "effects.csv", "--json", "p.json")
-    assert "Saved the effects to effects.csv" in result.stdout
+    assert "Saved effects.csv" in result.stdout
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital")
     expected = BIP().fit(data).decision_.effects(by_environment=True)
     written = pd.read_csv("effects.csv", keep_default_na=False, na_values=[""])
@@ -197,7 +197,7 @@ def test_what_else_is_written(example: Path) -> None:
     content = json.loads(Path("p.json").read_text())
     assert content["predictive"] is None
     assert content["decision"]["invariant"] is False
-    assert "Saved the picture to a.png\n" in strict.stdout
+    assert "Saved a.png\n" in strict.stdout
     plain = fit_example("--plot", "usual.svg")
     assert Path("a.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert "inclusion" in Path("usual.svg").read_text()
@@ -248,7 +248,7 @@ def test_the_price_is_told_where_environments_are_left_out(
 def test_the_report_says_how_to_make_it_again(example: Path, without_pictures: None) -> None:
     page = Path("new folder", "report.html")
     options = ["--exclude", "salt,pulse", "--report", str(page), "--compare", "Lasso"]
-    assert fit_example(*options).stdout.endswith(f"Saved the report to {page}\n")
+    assert fit_example(*options).stdout.endswith(f"Saved {page}\n")
     source = page.read_text(encoding="utf-8")
     shell, python = map(
         html.unescape, re.findall(r"<pre[^>]*><code>(.*?)</code>", source, re.DOTALL)

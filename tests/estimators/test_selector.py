@@ -244,7 +244,7 @@ def test_data_that_are_read_already(settings: dict[str, Any]) -> None:
     for model, data in ((BIP(), DATA), (BIP(), Moments.from_data(DATA)), (Screened(ICP()), DATA)):
         with pytest.raises(SettingError, match=rf"columns=Columns\({name}="):
             model.set_params(columns=columns).fit(data)
-    failed = compare(DATA, "BIP", bip=BIP(columns=columns)).methods[0]
+    failed = compare(DATA, "BIP", bip=BIP(columns=columns)).loc["BIP"]
     assert failed.outcome == "failed"
     assert name in failed.notes[0]
 

@@ -52,9 +52,9 @@ from invariance._tools.progress import ProgressBar
 progress._WORTH_SHOWING, progress._BETWEEN_UPDATES = 0.02, 0.0
 shown = []
 show = progress._show_in_cell
-def kept(html):
-    shown.append(html)
-    show(html)
+def kept(bar):
+    shown.append(bar._repr_mimebundle_([], [])["text/plain"])
+    show(bar)
 progress._show_in_cell = kept
 
 def await_bar(bar):
@@ -89,7 +89,7 @@ shown.clear()
 progress._WORTH_SHOWING = 0.0
 model = invariance.BIP(engine="tempering", random_state=0).fit(data)
 """,
-    "its stages": "print(any('sampling' in html for html in shown))",
+    "its stages": "print(any('sampling' in text for text in shown))",
 }
 
 

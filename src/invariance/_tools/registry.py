@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections import UserDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -29,22 +29,6 @@ class Registry(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         return load(super().__getitem__(name))
-
-
-def on_first_use(
-    package: str, homes: Mapping[str, str], modules: Sequence[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package, from {name: module inside it that has it}; modules
-    : public ones"""
-
-    def load(name: str) -> Any:
-        if name in modules:
-            return import_module("." + name, package)
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module("." + homes[name], package), name)
-
-    return load, lambda: sorted((*homes, *modules))
 
 
 Value = bool | int | float | str | list[str] | None

@@ -7,8 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 from .text import COLUMNS, display_width, name_labels, pad, printable, wrap
+
+if TYPE_CHECKING:
+    from .arrays import Names
 
 _LONGEST_LABEL = 26
 _LONGEST_ENVIRONMENT = 20
@@ -24,10 +28,10 @@ class Section:
     or "-" with a hanging indent"""
 
     title: str
-    sentences: tuple[str, ...] = ()
+    sentences: Names = ()
     facts: tuple[tuple[str, str], ...] = ()
-    table: tuple[tuple[str, ...], ...] = ()
-    notes: tuple[str, ...] = ()
+    table: tuple[Names, ...] = ()
+    notes: Names = ()
     text_columns: tuple[int, ...] = (0,)
     label_width: int = 0
 
@@ -117,7 +121,7 @@ def _tag(name: str, style: str, content: str) -> str:
     return f'<{name} style="{style}">{content}</{name}>'
 
 
-def shown_first(keys: Sequence[float]) -> tuple[list[int], tuple[str, ...]]:
+def shown_first(keys: Sequence[float]) -> tuple[list[int], Names]:
     """Places of the environments that a table shows: all of a few, in their order, else those with
     the smallest keys; and a note on the others"""
     if len(keys) <= _FEW_ENVIRONMENTS:
@@ -128,9 +132,7 @@ def shown_first(keys: Sequence[float]) -> tuple[list[int], tuple[str, ...]]:
     return order, (f"… {len(keys) - len(order):,} of {len(keys):,} environments are not shown.",)
 
 
-def by_environment(
-    head: tuple[str, ...], labels: Iterable[object], rows: Iterable[tuple[str, ...]]
-) -> tuple:
+def by_environment(head: Names, labels: Iterable[object], rows: Iterable[Names]) -> tuple:
     """A table with a first column of environments, shortened so that it fits a line."""
     figures = [head, *rows]
     taken = sum(2 + max(map(display_width, column)) for column in zip(*figures, strict=True))

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from starlette.datastructures import ImmutableMultiDict
 
+from .._tools.arrays import Fields
 from ..cli.options import FitOptions, read_names, write_codes, write_names
 from ..exceptions import Message, Remedy, SettingError
 from ..models.registry import SHORT
 
-Fields: TypeAlias = ImmutableMultiDict[str, str]
+Form: TypeAlias = ImmutableMultiDict[str, str]
 
 # How a file is written, where it does not show: {field: what it is}
 WRITTEN = {
@@ -48,7 +49,7 @@ WAYS = {
         "missing": "Count values such as <0.5 as missing",
     },
 }
-# Fields that hold a word as `FitOptions` takes it: {field: what it is}
+# Form that hold a word as `FitOptions` takes it: {field: what it is}
 WORDS = {
     "family": "Model of the outcome",
     "prior": "Prior",
@@ -221,7 +222,7 @@ def _sentence(text: str) -> str:
 # ---------------------------------------------------------------- settings that a button carries
 
 
-def read_settings(text: str, of: Collection[str] = OF_FIT) -> dict[str, Any]:
+def read_settings(text: str, of: Collection[str] = OF_FIT) -> Fields:
     """Of a button; {} where there are none, or none that the page knows."""
     try:
         settings = json.loads(text)
@@ -242,7 +243,7 @@ def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
     return {**written, **new} | ({"na": write_names(dict.fromkeys(na))} if na else {})
 
 
-def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -> Fields:
+def changed(form: Form, settings: Mapping[str, Any], columns: Sequence[str]) -> Form:
     """The form as a remedy sets it; columns are ticked by their positions. Raises where a label
     cannot be merged"""
     places = {name: str(place) for place, name in enumerate(columns)}
@@ -275,7 +276,7 @@ def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -
                 new["strict"] = ["on"] if value else []
             case _ if name not in WRITTEN:
                 new[name] = [] if value is None else [str(SHORTENED.get(str(value), value))]
-    return Fields([(name, value) for name, values in new.items() for value in values])
+    return Form([(name, value) for name, values in new.items() for value in values])
 
 
 def _mergeable(label: object) -> str:
@@ -290,7 +291,7 @@ def _mergeable(label: object) -> str:
 
 
 def read_choices(
-    form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]
+    form: Form, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]
 ) -> FitOptions:
     """form : columns by their positions; rest : columns that one tick stands for; written : as
     `FileOptions` has it"""
@@ -308,7 +309,7 @@ def read_choices(
     if not features:
         raise SettingError("Tick at least one feature.")
     read_as = {name: given.get(f"as{position}") for position, name in enumerate(columns)}
-    typed: dict[str, Any] = {name: given[name] for name in WORDS if given.get(name)}
+    typed: Fields = {name: given[name] for name in WORDS if given.get(name)}
     typed |= {name: given[name] for name, ways in WAYS.items() if given.get(name) in ways}
     whole = {name: _whole(given, name, label) for name, label in NUMBERS.items()}
     return FitOptions(

@@ -23,6 +23,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from .._tools.arrays import Fields
 from .._tools.text import duration
 from .._version import __version__
 from ..data.check import DataCheck
@@ -44,7 +45,7 @@ from .choices import (
     WAYS,
     WORDS,
     WRITTEN,
-    Fields,
+    Form,
     changed,
     read_choices,
     read_settings,
@@ -64,7 +65,7 @@ NO_RUN = "There is no such fit."
 MOST_LINES = 300
 # So many columns and environments are shown in the table of missing values.
 MOST_GAPS = 40
-# Fields of more settings, as they are when nobody has changed them
+# Form of more settings, as they are when nobody has changed them
 USUAL = {
     "prior": "uniform",
     "engine": "auto",
@@ -124,8 +125,8 @@ def go(place: str) -> Response:
     return RedirectResponse(place, 303)
 
 
-async def sent_fields(request: Request) -> Fields:
-    return Fields([(name, str(value)) for name, value in (await request.form()).multi_items()])
+async def sent_fields(request: Request) -> Form:
+    return Form([(name, str(value)) for name, value in (await request.form()).multi_items()])
 
 
 class Pages:
@@ -169,7 +170,7 @@ class Pages:
     def _start_page(self, notice: str = "", status: int = 200) -> Response:
         table = self.session.table
         unread = table if table is not None and table.found is None else None
-        values: dict[str, Any] = {
+        values: Fields = {
             "unread": unread,
             "why": said(unread.error) if unread else None,
             "last": self.session.latest(DONE),
@@ -239,7 +240,7 @@ class Pages:
             buttons=tuple(button._replace(set=button in same) for button in told.buttons)
         )
 
-    def _with(self, table: Table, settings: Mapping[str, Any]) -> tuple[dict[str, str], Fields]:
+    def _with(self, table: Table, settings: Mapping[str, Any]) -> tuple[dict[str, str], Form]:
         return rewritten(table.written, settings), changed(
             self.session.form, settings, table.columns
         )
@@ -305,7 +306,7 @@ class Pages:
         table.result = job.result if job.state == DONE else {}
         return True
 
-    def _roles(self) -> dict[str, Any]:
+    def _roles(self) -> Fields:
         """What `tasks.look` is told of the choices"""
         table = self.session.table
         form = self.session.form
@@ -337,7 +338,7 @@ class Pages:
             ticked = [
                 ("feature", str(table.columns.index(name))) for name in _usable(table.found)[0]
             ]
-            self.session.form = Fields([*ticked, ("rest", "on")])
+            self.session.form = Form([*ticked, ("rest", "on")])
         return True
 
     async def table(self, request: Request) -> Response:
@@ -358,7 +359,7 @@ class Pages:
                 return Response(status_code=204)  # whoever sent it has sent another since
             return await self._look_with(form)
 
-    async def _look_with(self, form: Fields) -> Response | None:
+    async def _look_with(self, form: Form) -> Response | None:
         session = self.session
         table = self.session.table
         if table is None or table.found is None:
@@ -366,7 +367,7 @@ class Pages:
         if form.get("table") != table.id:
             return self._table_page(table, table.found, STALE, 409)
         before = self._roles()
-        session.form = Fields([pair for pair in form.multi_items() if pair[0] != "remedy"])
+        session.form = Form([pair for pair in form.multi_items() if pair[0] != "remedy"])
         wanted = form.get("remedy", "")
         settings = dict(table.found.settings) if wanted == "all" else read_settings(wanted)
         try:
@@ -535,7 +536,7 @@ def _usable(found: DataCheck) -> tuple[list[str], list[str]]:
     return next(usable), next(usable)
 
 
-def _model(outcome: Any, chosen: Mapping[str, str | None], form: Fields) -> list[str]:
+def _model(outcome: Any, chosen: Mapping[str, str | None], form: Form) -> list[str]:
     """The model of the chosen outcome, and why; nothing where it can have none."""
     if outcome is None:
         return []

@@ -15,9 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
+from .._tools.arrays import Fields
 from ..cli.options import FitOptions
 from ..data.check import DataCheck
-from .choices import Fields
+from .choices import Form
 from .tasks import work
 
 DIED = (
@@ -44,11 +45,11 @@ class Job:
     fraction: float = 0.0
     message: str = ""
     error: str = ""
-    result: dict[str, Any] = field(default_factory=dict)
+    result: Fields = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def end(self, state: str, *, error: str = "", result: dict[str, Any] | None = None) -> None:
+    def end(self, state: str, *, error: str = "", result: Fields | None = None) -> None:
         """The first end counts."""
         if not self.ended.is_set():
             self.state = state
@@ -122,7 +123,7 @@ class Table:
     file: Path
     written: dict[str, str]
     settings: dict[str, str] = field(default_factory=dict)
-    result: dict[str, Any] = field(default_factory=dict)
+    result: Fields = field(default_factory=dict)
     error: str = ""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -158,7 +159,7 @@ class Session:
     worker: Worker
     table: Table | None = None
     runs: dict[str, Run] = field(default_factory=dict)
-    form: Fields = field(default_factory=Fields)
+    form: Form = field(default_factory=Form)
     problem: str = ""
     notice: str = ""
 
@@ -176,7 +177,7 @@ class Session:
             discard(before.file)
             self.problem = ""
         if before is None or before.file != table.file or before.columns != table.columns:
-            self.form = Fields()
+            self.form = Form()
         self.table = table
 
     def start(self, table: Table, choices: FitOptions) -> Run:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._tools.arrays import Fields
 from ..cli.inputs import begin, many_features, read_file
 from ..cli.options import FileOptions, FitOptions, read_codes
 from ..cli.outputs import table_arguments
@@ -61,9 +62,9 @@ def look(
     tell: Tell,
     file: Path,
     written: dict[str, str],
-    roles: dict[str, Any] | None = None,
+    roles: Fields | None = None,
     exclude: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> Fields:
     """What `check` finds. written : as `FileOptions` has it; roles : as `check` takes them; exclude
     : columns that do not count among missing values, but whose other findings stay"""
     tell(0.0, "reading the table")
@@ -83,7 +84,7 @@ def look(
     return {"found": found}
 
 
-def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:
+def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> Fields:
     """Fit, and leave what can be downloaded in the folder: the script calls the table by this
     name."""
     tell = Overall(tell)
@@ -152,8 +153,8 @@ class Overall:
 
 
 def predict(
-    tell: Tell, file: Path, written: dict[str, str], settings: dict[str, Any], folder: Path
-) -> dict[str, Any]:
+    tell: Tell, file: Path, written: dict[str, str], settings: Fields, folder: Path
+) -> Fields:
     """Predictions of the model in the folder. settings : of PREDICTING"""
     tell(0.0, "predicting")
     with warnings.catch_warnings():
@@ -179,7 +180,7 @@ def _cell(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit, "predict": predict}
+_TASKS: dict[str, Callable[..., Fields]] = {"look": look, "fit": fit, "predict": predict}
 
 
 def work(connection: Any, folder: Path) -> None:
@@ -197,7 +198,7 @@ def work(connection: Any, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] | str:
+def _answer(task: str, arguments: Fields, tell: Tell) -> Fields | str:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")

@@ -5,24 +5,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import SettingError
+from ..exceptions import DataError, SettingError
 from ..kinds import OutcomeKind
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
-from ..prediction.all_features import rates
-from ..prediction.predictor import places_of_rows
+from ..prediction.all_features import rates, without
+from ..prediction.predictor import places_of_rows, squared_error
 from ..screening import standardized
-from .base import Baseline, kind_for
+from .base import Baseline, Line, kind_for
 from .subsets import check_columns
 
 _STRENGTHS = np.logspace(-4.0, 2.0, 13)
@@ -43,19 +44,16 @@ class AllFeatures(Baseline):
         return np.ones(data.n_features, dtype=bool)
 
 
-@dataclass(eq=False, repr=False)
-class Pooled(AllFeatures):
+class _AllRows(AllFeatures):
     """All rows together, by a model for the outcome's kind."""
 
-    _takes: ClassVar[tuple[str, ...]] = ("exposure",)
-    _as_number: ClassVar[bool] = False
-    _any_size: ClassVar[bool] = True
-
-    random_state: int = 0
-    columns: Columns | None = None
+    _takes = ("exposure",)
+    _as_number = False
+    _any_size = True
 
 
-class RidgeRegression(Pooled):
+@dataclass(eq=False, repr=False)
+class RidgeRegression(_AllRows):
     """Ridge regression on all features: of numbers, logistic of two classes, Poisson of counts. Its
     strength is the one of 13 with the smallest error over five random folds of all rows.
 
@@ -70,7 +68,10 @@ class RidgeRegression(Pooled):
         (half the squared error), with columns of standard deviation 1
     """
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    random_state: int = 0
+    columns: Columns | None = None
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
         X = standardized(data)
@@ -97,16 +98,76 @@ class RidgeRegression(Pooled):
         return coefficients, float(intercept)
 
 
-class _Trees(Pooled):
-    """A subclass says which of scikit-learn's models is fitted."""
+def _learner(name: str, kind: OutcomeKind, random_state: int) -> Any:
+    """The estimator of scikit-learn for this kind of outcome"""
+    if name == "forest":
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    @abstractmethod
-    def _learner(self, kind: OutcomeKind) -> Any: ...
+        settings = {"min_samples_leaf": 5, "random_state": random_state}
+        if kind.classifies:
+            return RandomForestClassifier(**settings)
+        return RandomForestRegressor(criterion=kind.tree_loss, **settings)
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        """Trees have none: NaN."""
+    if kind.classifies:
+        return HistGradientBoostingClassifier(random_state=random_state)
+    return HistGradientBoostingRegressor(loss=kind.tree_loss, random_state=random_state)
+
+
+@dataclass(eq=False, repr=False)
+class Pooled(_AllRows):
+    """An estimator of scikit-learn on all features, fitted to all rows together.
+
+    Parameters
+    ----------
+    estimator : a regressor, for two classes a classifier with `predict_proba`; or one that suits
+        the kind of outcome: "forest", a random forest of 100 trees with five rows or more in a
+        leaf, or "boosting", histogram gradient boosting with the defaults of scikit-learn, both by
+        the Poisson deviance of counts. Of counts with an exposure rates are fitted, weighted by
+        the exposure
+    random_state : seed of "forest" and "boosting"
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    model_ : the fitted estimator
+    coef_, intercept_ : NaN
+
+    Examples
+    --------
+    >>> from invariance import compare
+    >>> from invariance.baselines import Pooled
+    >>> from invariance.datasets import make_example
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> found = compare(make_example(), ["BIP", Pooled(KNeighborsRegressor())], left_out=True)
+    >>> found["error_ratio"].round(1).to_dict()
+    {'BIP': 1.0, 'Pooled': 1.3}
+    """
+
+    estimator: Any = "forest"
+    random_state: int = 0
+    columns: Columns | None = None
+
+    def _check_settings(self) -> None:
+        if isinstance(self.estimator, str) and self.estimator not in ("forest", "boosting"):
+            raise SettingError(
+                f"estimator={self.estimator!r} is not known: use 'forest', 'boosting' or an "
+                "estimator of scikit-learn."
+            )
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
+        """Return NaN: there are none."""
+        kind = kind_for(data)
+        learner = self.estimator
+        if isinstance(learner, str):
+            learner = _learner(learner, kind, self.random_state)
+        if is_classifier(learner) != kind.classifies:
+            wanted = "classifier" if kind.classifies else "regressor"
+            name = type(learner).__name__
+            raise DataError(f"{name} does not predict {data.outcome_name!r}: pass a {wanted}.")
         y, weights = rates(data)
-        self.model_ = self._learner(kind_for(data)).fit(data.X, y, sample_weight=weights)
+        weighted = {} if weights is None else {"sample_weight": weights}
+        self.model_ = clone(learner).fit(data.X, y, **weighted)
         self._used = [self.columns_.index(name) for name in data.features.columns]
         # Half a row: what no row has shown is not impossible.
         self._least = 0.5 / (data.n_rows if weights is None else weights.sum())
@@ -124,62 +185,15 @@ class _Trees(Pooled):
         return kind.within_range(predicted, self._least)
 
 
-class RandomForest(_Trees):
-    """A random forest on all features, of 100 trees with five rows or more in a leaf: of numbers,
-    of two classes, of counts by the Poisson deviance.
-
-    Parameters
-    ----------
-    random_state : seed
-    columns : how a data frame X is read, Columns(environment="site")
-
-    Attributes
-    ----------
-    model_ : the fitted forest of scikit-learn
-    coef_, intercept_ : NaN
-    """
-
-    def _learner(self, kind: OutcomeKind) -> Any:
-        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-        settings = {"min_samples_leaf": 5, "random_state": self.random_state}
-        if kind.classifies:
-            return RandomForestClassifier(**settings)
-        return RandomForestRegressor(criterion=kind.tree_loss, **settings)
-
-
-class GradientBoosting(_Trees):
-    """Histogram gradient boosting on all features, with the defaults of scikit-learn: of numbers,
-    of two classes, of counts by the Poisson deviance.
-
-    Parameters
-    ----------
-    random_state : seed
-    columns : how a data frame X is read, Columns(environment="site")
-
-    Attributes
-    ----------
-    model_ : the fitted trees of scikit-learn
-    coef_, intercept_ : NaN
-    """
-
-    def _learner(self, kind: OutcomeKind) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        if kind.classifies:
-            return HistGradientBoostingClassifier(random_state=self.random_state)
-        return HistGradientBoostingRegressor(loss=kind.tree_loss, random_state=self.random_state)
-
-
 class Linear(AllFeatures):
     """A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
 
-    _kinds: ClassVar[tuple[str, ...]] = ("number",)
+    _kinds = ("number",)
 
     @abstractmethod
-    def _line(self, moments: Moments) -> tuple[Floats, float]: ...
+    def _line(self, moments: Moments) -> Line: ...
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         check_columns(type(self).__name__, data, data.n_rows - 2)
         return self._line(Moments.from_data(data.by_labels))
 
@@ -202,11 +216,11 @@ class RandomIntercept(Linear):
     effects_ : {label: its intercept − intercept_}, predicted (BLUP)
     """
 
-    _any_size: ClassVar[bool] = True
+    _any_size = True
 
     columns: Columns | None = None
 
-    def _line(self, moments: Moments) -> tuple[Floats, float]:
+    def _line(self, moments: Moments) -> Line:
         fit = random_intercept(moments, moments.feature_columns)
         self.ratio_ = fit.ratio
         self.noise_ = fit.noise
@@ -227,38 +241,6 @@ class RandomIntercept(Linear):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Environments:
-    """counts (E,), means (E, d) and centred products (E, d, d) of the columns, the outcome last"""
-
-    counts: Floats
-    means: Floats
-    scatter: Floats
-
-    def without(self, e: int) -> Self:
-        return type(self)(
-            *(np.delete(part, e, axis=0) for part in (self.counts, self.means, self.scatter))
-        )
-
-    @property
-    def centre(self) -> Floats:
-        """(d,) means of all rows; exact where all environments have the same"""
-        return self.means[0] + self.counts @ (self.means - self.means[0]) / self.counts.sum()
-
-    def pooled(self, between: float = 1.0) -> Floats:
-        """(d, d) centred products of all rows; between : weight of those of the environments'
-        means"""
-        gaps = self.means - self.centre
-        return self.scatter.sum(axis=0) + between * (self.counts * gaps.T) @ gaps
-
-    def errors(self, e: int, lines: Floats) -> Floats:
-        """(S,) mean squared errors of lines (S, d), intercepts last, in the environment at place
-        e"""
-        left = np.insert(-lines[:, :-1], lines.shape[1] - 1, 1.0, axis=1)
-        spread = np.einsum("sd,df,sf->s", left, self.scatter[e], left) / self.counts[e]
-        return spread + (left @ self.means[e] - lines[:, -1]) ** 2
-
-
 class Penalised(Linear):
     """Least squares with a price for what differs between environments, of a weight that
     environments left out choose unless it is given. A subclass implements `_lines`."""
@@ -268,8 +250,8 @@ class Penalised(Linear):
     _name: ClassVar[str]
 
     @abstractmethod
-    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        """(S, d) coefficients and, last, intercepts at these weights (S,)"""
+    def _lines(self, moments: Moments, weights: tuple[float, ...]) -> tuple[Floats, Floats]:
+        """Return coefficients (S, q) and intercepts (S,) at these weights (S,)."""
 
     def _check_settings(self) -> None:
         weight = getattr(self, self._name)
@@ -279,14 +261,12 @@ class Penalised(Linear):
                 "as 10."
             )
 
-    def _line(self, moments: Moments) -> tuple[Floats, float]:
-        data = _Environments(moments.counts.astype(float), moments.gaps, moments.scatter[:-1])
+    def _line(self, moments: Moments) -> Line:
         weight = getattr(self, self._name)
         n_environments = moments.n_environments
         self.left_out_errors_: dict[float, float] = {}
         if weight is None and n_environments > 2:
-            lines = (self._lines(data.without(e), self._weights) for e in range(n_environments))
-            errors = np.mean([data.errors(e, found) for e, found in enumerate(lines)], axis=0)
+            errors = np.mean([self._errors(moments, e) for e in range(n_environments)], axis=0)
             self.left_out_errors_ = dict(zip(self._weights, np.sqrt(errors).tolist(), strict=True))
             weight = self._weights[int(np.argmin(errors))]
         elif weight is None:
@@ -298,9 +278,15 @@ class Penalised(Linear):
                 )
                 warn(f"{why}: this is least squares. Give {self._name} to {type(self).__name__}.")
         setattr(self, f"{self._name}_", float(weight))
-        line = self._lines(data, (float(weight),))[0]
-        means = moments.pooled_mean
-        return line[:-1], float(line[-1] + means[-1] - means[:-1] @ line[:-1])
+        coefficients, intercepts = self._lines(moments, (float(weight),))
+        return coefficients[0], float(intercepts[0])
+
+    def _errors(self, moments: Moments, e: int) -> list[float]:
+        """Mean squared errors in an environment, at all weights, of fits to the others"""
+        others = without(moments, moments.environments[e])
+        lines = zip(*self._lines(others, self._weights), strict=True)
+        columns = others.columns[:-1]
+        return [squared_error(moments, e, columns, slopes, float(at_0)) for slopes, at_0 in lines]
 
 
 @dataclass(eq=False, repr=False)
@@ -331,15 +317,16 @@ class Anchor(Penalised):
     gamma: float | None = None
     columns: Columns | None = None
 
-    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        centre = data.centre
+    def _lines(self, moments: Moments, weights: tuple[float, ...]) -> tuple[Floats, Floats]:
+        gaps = moments.gaps
+        within = moments.scatter[:-1].sum(axis=0)
         lines = []
         for gamma in weights:
-            products = data.pooled(gamma)
+            products = within + gamma * (moments.counts * gaps.T) @ gaps
             whitening = whitening_of(products[:-1, :-1])
-            coefficients = whitening @ (whitening.T @ products[:-1, -1])
-            lines.append(np.append(coefficients, centre[-1] - centre[:-1] @ coefficients))
-        return np.array(lines)
+            lines.append(whitening @ (whitening.T @ products[:-1, -1]))
+        means = moments.pooled_mean
+        return np.array(lines), means[-1] - np.array(lines) @ means[:-1]
 
 
 @dataclass(eq=False, repr=False)
@@ -371,24 +358,24 @@ class VREx(Penalised):
     penalty: float | None = None
     columns: Columns | None = None
 
-    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
-        products = data.pooled()
-        centre = data.centre
+    def _lines(self, moments: Moments, weights: tuple[float, ...]) -> tuple[Floats, Floats]:
+        products = moments.scatter[-1]
+        n = moments.n_rows
         # Columns of mean 0 and variance 1, without correlation, and the outcome in the same way.
-        whitening = whitening_of(products[:-1, :-1])
-        n = data.counts.sum()
-        d = len(centre)
-        basis = np.zeros((d, whitening.shape[1] + 1))
-        basis[:-1, :-1], basis[-1, -1] = np.sqrt(n) * whitening, np.sqrt(n / products[-1, -1])
-        means = np.hstack([np.ones((len(data.counts), 1)), (data.means - centre) @ basis])
+        whitening = np.sqrt(n) * whitening_of(products[:-1, :-1])
+        unit = np.sqrt(products[-1, -1] / n)
+        basis = np.zeros((len(products), whitening.shape[1] + 1))
+        basis[:-1, :-1] = whitening
+        basis[-1, -1] = 1.0 / unit
+        means = np.hstack([np.ones((moments.n_environments, 1)), moments.gaps @ basis])
         squares = means[:, :, None] * means[:, None]
-        squares[:, 1:, 1:] += basis.T @ data.scatter @ basis / data.counts[:, None, None]
+        local = basis.T @ moments.scatter[:-1] @ basis
+        squares[:, 1:, 1:] += local / moments.counts[:, None, None]
         path = [weight for weight in self._weights if weight < weights[-1]]
-        found = _along(squares, (*path, weights[-1]))[-len(weights) :]
-        coefficients = found[:, 1:] @ basis[:-1, :-1].T / basis[-1, -1]
-        return np.column_stack(
-            [coefficients, centre[-1] + found[:, 0] / basis[-1, -1] - coefficients @ centre[:-1]]
-        )
+        found = unit * _along(squares, (*path, weights[-1]))[-len(weights) :]
+        coefficients = found[:, 1:] @ whitening.T
+        centre = moments.pooled_mean
+        return coefficients, centre[-1] + found[:, 0] - coefficients @ centre[:-1]
 
 
 def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Mask, Names
 from ..data.checks import check_environments
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
@@ -26,7 +26,11 @@ from ..moments.least_squares import least_squares
 from ..prediction.all_features import pooled_model
 from ..prediction.predictor import PredictedOutcome
 from ..priors import as_prior
-from ..screening import LassoScreen, Screening
+from ..screening import LassoScreen as LassoScreen
+from ..screening import Screening
+
+# Coefficients of columns (q,), and the intercept
+Line = tuple[Floats, float]
 
 
 def kind_for(data: MultiEnvironmentData) -> OutcomeKind:
@@ -49,14 +53,10 @@ class Baseline(EnvironmentSelector):
     """
 
     alpha = 0.05
-    _kinds: ClassVar[tuple[str, ...]] = (
-        "number",
-        "classes",
-        "count",
-    )  # of outcomes that it can be fitted to
-    _takes: ClassVar[
-        tuple[str, ...]
-    ] = ()  # what comes with an outcome and is used: "event", "exposure"
+    # Kinds of outcomes that it can be fitted to, and what comes with an outcome and is used:
+    # "event", "exposure"
+    _kinds: ClassVar[Names] = ("number", "classes", "count")
+    _takes: ClassVar[Names] = ()
     _as_number: ClassVar[bool] = True  # its selection is by least squares, whatever the outcome
     _any_size: ClassVar[bool] = False  # environments may have any number of rows
     _hazard: Any = None  # of times
@@ -138,7 +138,7 @@ class Baseline(EnvironmentSelector):
             data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed
         )
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         """(q,) of the columns of the data, and the intercept: the pooled fit of the selected
         features."""
         columns = data.features.expand(selected)
@@ -240,7 +240,7 @@ class Screened(Baseline):
     def _predicted(self, data: Any, family: Family) -> PredictedOutcome:
         return self.estimator_._outcome
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         return _unfold(
             self.estimator_.coef_, data.features.expand(self._kept), 0.0
         ), self.estimator_.intercept_

@@ -5,23 +5,31 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Integers, Mask, Names
 from .._tools.json import written
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.registry import check_settings, read_call, split_outside_brackets
 from .._tools.sections import Rendered, Section
-from .._tools.text import COLUMNS, display_width, duration, format_subset, name_labels, shorten
+from .._tools.text import (
+    COLUMNS,
+    UNKNOWN,
+    display_width,
+    duration,
+    format_subset,
+    name_labels,
+    shorten,
+)
 from ..data.checks import did_you_mean, quoted
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
@@ -39,10 +47,11 @@ from ..exceptions import (
     WrongTypeError,
 )
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
+from ..prediction.all_features import without
 from ..prediction.new_environments import few_environments
 from ..screening import LassoScreen, Screening
 from .base import Baseline, Screened, feature_values, kind_for
-from .registry import LISTING, METHODS, REMARKS, default_names
+from .registry import LISTING, METHODS, REMARKS, Method, default_names
 from .regression import PooledRegression
 
 if TYPE_CHECKING:
@@ -57,28 +66,33 @@ STATUSES: dict[str, tuple[str, str, str, str | None]] = {
     "rejected": ("×", "model rejected: no subset was accepted", "#f9ddc7", "xxx"),
     "failed": ("", "failed", "white", "////"),
 }
-_FAVOURABLE = {"inclusion probability": "inclusion probability near 1", "p-value": "p-value near 0"}
+# {column with what a method selects by: what speaks for a feature}
+_EVIDENCE = {
+    "inclusion_probabilities": "inclusion probability near 1",
+    "p_values": "p-value near 0",
+}
 _OUTCOMES = {
     "empty": "nothing selected",
     "rejected": "model rejected",
     "failed": "failed",
     "all": "uses all",
 }
-# Fields of a result that JSON has under the same name.
-_WRITTEN = (
-    *(
-        "name",
-        "outcome",
-        "verdict",
-        "level",
-        "model",
-        "as_number",
-        "status",
-        "p_values",
-        "coefficients",
-    ),
-    *("column_coefficients", "seconds", "notes", "mean_error", "worst_error", "error_ratio"),
-)
+# A method that failed, or of which nothing more is known
+_NOTHING = {
+    "outcome": "failed",
+    "selected": (),
+    "inclusion_probabilities": None,
+    "p_values": None,
+    "left_out": None,
+    "mean_error": np.nan,
+    "worst_error": np.nan,
+    "error_ratio": np.nan,
+    "verdict": None,
+    "level": None,
+    "model": None,
+    "as_number": False,
+    "pooled": False,
+}
 _FAILURES = ValueError, EngineError, np.linalg.LinAlgError
 # in text
 _NAME_WIDTH = 18
@@ -88,248 +102,101 @@ _LONGEST_LABEL = 24
 _MOST_DRAWN = 40
 
 
-@dataclass(frozen=True, eq=False)
-class MethodResult:
-    """What one method said.
+class Comparison(Rendered, pd.DataFrame):
+    """A data frame with one row for each method, which prints with one column for each method.
 
+    Selections of rows or columns are plain data frames.
+
+    Attributes
+    ----------
     outcome : "selected", "empty", "rejected" (ICP accepted no subset), "failed", as `notes`
-        explains, or "all": it predicts with all features and chooses none
-    selected, seen : (p,); seen: passed the screen
-    coefficients : (p,) the features' weights in its predictions, NaN for a feature of several
-        columns
-    column_coefficients : those of all columns, by name
-    inclusion, p_values : (p,), None where the method has none or did not select by it; NaN for
-        screened-out features and for a rejected model
-    verdict, model : what differs between environments given the selected features, and the model of
-        the outcome with its reason, if BIP says so; level : of invariance of these features, by BIP
-    pooled : it asks what predicts on all rows together; as_number : it fits labels or counts by
-        least squares
-    left_out : {environment: error there of what was selected and fitted without it}, NaN where
-        there is none; None where nobody asked; error_ratio : mean error over that of pooled
-        regression on all features, in the environments where both have one
+        explains, or "all": it predicts with all features and selects none
+    selected : names of the selected features
+    status : (p,) "selected", "not selected", "screened out", "rejected" or "failed", by feature
+    inclusion_probabilities, p_values : (p,), None if the method has none or did not select by it;
+        NaN for screened-out features and for a rejected model
+    coefficients : (p,) weights of the features in its predictions, NaN for a feature of several
+        columns; column_coefficients : those of all columns, by name
+    left_out : (E,) error in each environment of what was selected and fitted without it, NaN if
+        there is none; None unless requested
+    mean_error, worst_error : over the environments with an error, each counting once
+    error_ratio : mean error over that of pooled regression on all features, in the environments
+        in which both have one
+    verdict, level, model : of BIP: what differs between environments given the selected features,
+        the level of invariance of these, and the model of the outcome with its reason
+    as_number : whether labels or counts were fitted by least squares
+    pooled : whether it predicts all rows together, without regard to invariance
+    seconds, notes : time and remarks
+    attrs : dict of `outcome`, `environments`, `n_rows`, `features`, `groups` ({feature: its
+        columns} of those with several) and `error`, the name of the error in environments left
+        out: RMSE of numbers, log loss of two classes, Poisson deviance of counts, 1 − concordance
+        of times, the smaller the better; None unless requested
     """
 
-    name: str
-    outcome: str
-    selected: Mask
-    seen: Mask
-    coefficients: Floats
-    column_coefficients: Mapping[str, float]
-    seconds: float
-    notes: tuple[str, ...] = ()
-    inclusion: Floats | None = None
-    p_values: Floats | None = None
-    verdict: str | None = None
-    level: str | None = None
-    model: str | None = None
-    pooled: bool = False
-    as_number: bool = False
-    left_out: Mapping[Hashable, float] | None = None
-    error_ratio: float = np.nan
-
-    @property
-    def mean_error(self) -> float:
-        """Over the environments left out that have an error, each counting once; NaN where none
-        has."""
-        return float(np.mean(self._errors)) if len(self._errors) else np.nan
-
-    @property
-    def worst_error(self) -> float:
-        return float(np.max(self._errors)) if len(self._errors) else np.nan
-
-    @property
-    def _errors(self) -> Floats:
-        errors = np.array([*(self.left_out or {}).values()])
-        return errors[~np.isnan(errors)]
-
-    @property
-    def differing(self) -> str:
-        """What differs between environments given the selected features, in a few words; empty if
-        nothing does."""
-        if self.verdict is None:
-            return ""
-        free = LEFT_FREE.get(self.level or "")
-        return (
-            "the selected features are not invariant"
-            if free is None
-            else f"{free} differ between environments"
-        )
-
-    @property
-    def evidence(self) -> tuple[str, Floats] | None:
-        """What the method selects by: its kind and (p,) values; None where it has no value at
-        all."""
-        for kind, values in zip(_FAVOURABLE, (self.inclusion, self.p_values), strict=True):
-            if values is not None and not np.isnan(values).all():
-                return kind, values
-        return None
-
-    @property
-    def status(self) -> NDArray[np.str_]:
-        """(p,) one of STATUSES: what the method said of each feature, if anything."""
-        if self.outcome == "failed":
-            return np.full(self.seen.shape, "failed")
-        inside = np.where(
-            self.selected, "selected", "rejected" if self.outcome == "rejected" else "not selected"
-        )
-        return np.where(self.seen, inside, "screened out")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Rendered):
-    """Results of several methods on the same features; groups : {feature: its columns} of those
-    with several
-
-    error : name of the error in environments left out: RMSE of numbers, log loss of two classes,
-        Poisson deviance of counts, 1 − concordance of times, the smaller the better; None where
-        nobody asked
-    """
-
-    feature_names: tuple[str, ...]
-    outcome_name: str
-    environments: tuple[Any, ...]
-    n_rows: int
-    methods: tuple[MethodResult, ...]
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    error: str | None = None
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row per method and feature, with the values of `MethodResult`; status : one of
-        STATUSES"""
-        frames = []
-        of_method = ("outcome", "seconds", "mean_error", "worst_error", "error_ratio")
-        for m in self.methods:
-            frame = pd.DataFrame(
-                {"method": m.name, "feature": list(self.feature_names), "status": m.status}
-            )
-            frame["selected"] = m.selected
-            frame["inclusion_probability"] = np.nan if m.inclusion is None else m.inclusion
-            frame["p_value"] = np.nan if m.p_values is None else m.p_values
-            frames.append(
-                frame.assign(
-                    coefficient=m.coefficients, **{name: getattr(m, name) for name in of_method}
-                )
-            )
-        return pd.concat(frames, ignore_index=True)
-
-    @property
-    def selected(self) -> pd.DataFrame:
-        """Method × feature: whether it was selected."""
-        masks = np.array([m.selected for m in self.methods])
-        names = pd.Index([m.name for m in self.methods], name="method")
-        return pd.DataFrame(
-            masks, index=names, columns=pd.Index(self.feature_names, name="feature")
-        )
-
-    @property
-    def errors(self) -> pd.DataFrame:
-        """Method × environment: the error there of what was selected and fitted without it, NaN
-        where there is none."""
+    def spread(self, column: str) -> pd.DataFrame:
+        """Return the values of a column with one value for each feature, as `status` and
+        `p_values`, or environment, as `left_out`: method × feature, or method × environment."""
+        places = self.attrs["environments" if column == "left_out" else "features"]
         rows = [
-            [(m.left_out or {}).get(label, np.nan) for label in self.environments]
-            for m in self.methods
+            np.full(len(places), np.nan) if values is None else values for values in self[column]
         ]
-        names = pd.Index([m.name for m in self.methods], name="method")
-        return pd.DataFrame(
-            rows, index=names, columns=pd.Index(self.environments, name="environment")
-        )
+        return pd.DataFrame(rows, self.index, places)
 
-    def leading(self, limit: int) -> NDArray[np.intp]:
-        """All features while they are few; else those that weigh most, in the order of the data:
-        every method has one vote, which the features that it selected share."""
-        if len(self.feature_names) <= limit:
-            return np.arange(len(self.feature_names))
-        weight = np.sum([m.selected / max(m.selected.sum(), 1) for m in self.methods], axis=0)
-        order = np.argsort(-weight, kind="stable")[:limit]
-        return np.sort(order[weight[order] > 0])
-
-    def to_json(self, path: str | Path | None = None) -> str:
+    def to_json(self, path: str | Path | None = None) -> str:  # type: ignore[override]
         """Strict JSON (a number that does not exist is null); also written to `path` when given.
         Errors left out are in the order of the environments."""
         labels = [
             label if isinstance(label, (str, int, float)) else str(label)
-            for label in self.environments
+            for label in self.attrs["environments"]
         ]
-        names = np.array(self.feature_names, dtype=object)
-        methods = [
-            {name: getattr(m, name) for name in _WRITTEN}
-            | {"selected": names[m.selected], "inclusion_probabilities": m.inclusion}
-            | {"left_out": None if m.left_out is None else [*m.left_out.values()]}
-            for m in self.methods
-        ]
-        about = {
-            "format": "invariance.comparison/3",
-            "outcome": self.outcome_name,
-            "environments": labels,
-        }
-        features = {"n_rows": self.n_rows, "features": self.feature_names, "groups": self.groups}
-        content = about | features | {"error": self.error, "methods": methods}
-        return written(content, path)
+        methods = self.drop(columns="pooled").reset_index(names="name").to_dict("records")
+        about = self.attrs | {"environments": labels, "methods": methods}
+        return written({"format": "invariance.comparison/3"} | about, path)
 
-    def plot(self, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None) -> Axes:
+    def plot(  # type: ignore[override]
+        self, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None
+    ) -> Axes:
         """One row per method, one column per feature: a square for what the method said of it.
 
-        Shows up to 40 features, those that `leading` finds. `truth` (names or a mask (p,)) marks
-        the features that are truly invariant. Without `ax` a new figure of pyplot is made; it is at
-        `ax.figure`.
+        Shows up to 40 features: all, or those that most methods selected. `truth` (names or a mask
+        (p,)) marks the features that are truly invariant. Without `ax` a new figure of pyplot is
+        made; it is at `ax.figure`.
         """
-        true = (
-            np.zeros(len(self.feature_names), bool)
-            if truth is None
-            else as_mask(truth, self.feature_names)
-        )
-        shown = self.leading(_MOST_DRAWN)
-        n = len(self.methods)
+        features = self.attrs["features"]
+        shown = self._leading(_MOST_DRAWN)
         k = len(shown)
+        names, methods = self._labels
         ax = axes_for(ax, self._plot_size)
-        from matplotlib.patches import Patch, Rectangle
-
-        looks: dict[str, dict[str, Any]] = {
-            status: {
-                "facecolor": face,
-                "edgecolor": "0.8" if hatch is None else "0.55",
-                "hatch": hatch,
-            }
-            for status, (_, _, face, hatch) in STATUSES.items()
-        }
-        drawn = [method.status[shown].tolist() for method in self.methods]
-        for row, statuses in enumerate(drawn):
-            for column, status in enumerate(statuses):
-                ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
-        occurring = {status for statuses in drawn for status in statuses}
-        handles = [
-            Patch(**looks[status], label=status) for status in STATUSES if status in occurring
-        ]
+        statuses = self.spread("status").to_numpy()[:, shown]
+        for status, (_, _, face, hatch) in STATUSES.items():
+            rows, columns = np.nonzero(statuses == status)
+            look: Any = {"facecolor": face, "edgecolor": "0.8" if hatch is None else "0.55"}
+            if len(rows):
+                ax.bar(columns, 0.9, 0.9, rows - 0.45, label=status, hatch=hatch, **look)
         ax.legend(
-            handles=handles,
+            *ax.get_legend_handles_labels(),
             loc="upper left",
             bbox_to_anchor=(1.02, 1.0),
             frameon=False,
             fontsize="small",
         )
         ax.set_xlim(-0.6, max(k, 1) - 0.4)
-        ax.set_ylim(n - 0.4, -0.6)
+        ax.set_ylim(len(methods) - 0.4, -0.6)
         ax.set_aspect("equal")
-        names = name_labels([self.feature_names[j] for j in shown], _LONGEST_LABEL)
         ax.set_xticks(np.arange(k), names, rotation=60, ha="right", rotation_mode="anchor")
-        names = [f"{m.name} (least squares)" if m.as_number else m.name for m in self.methods]
-        ax.set_yticks(np.arange(n), name_labels(names, _LONGEST_LABEL))
+        ax.set_yticks(np.arange(len(methods)), methods)
         plain_ticks(ax)
-        for tick, j in zip(ax.get_xticklabels(), shown, strict=True):
-            if true[j]:
+        true = np.zeros(len(features), bool) if truth is None else as_mask(truth, features)
+        for tick, is_true in zip(ax.get_xticklabels(), true[shown], strict=True):
+            if is_true:
                 tick.set(color=TRUE, fontweight="bold")
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        ax.set_xlabel(
-            f"feature ({k} of {len(self.feature_names):,})"
-            if k < len(self.feature_names)
-            else "feature"
-        )
+        ax.set_xlabel(f"feature ({k} of {len(features):,})" if k < len(features) else "feature")
         ax.set_ylabel("method")
         true_ones = "" if truth is None else "; true features in green"
-        what = f"Selected for {shorten(self.outcome_name, _LONGEST_LABEL)}{true_ones}"
-        doubts = [f"{m.name}: {m.differing}" for m in self.methods if m.differing]
+        what = f"Selected for {shorten(self.attrs['outcome'], _LONGEST_LABEL)}{true_ones}"
+        doubts = [f"{m.Index}: {_differing(m.level)}" for m in self._doubted]
         title(ax, "\n".join([*doubts, what]))
         return ax
 
@@ -338,115 +205,139 @@ class Comparison(Rendered):
         return save_drawing(self.plot, self._plot_size, path)
 
     @property
+    def _labels(self) -> tuple[list[str], list[str]]:
+        """Names of features and methods in the picture"""
+        features = [self.attrs["features"][j] for j in self._leading(_MOST_DRAWN)]
+        marks = np.where(self["as_number"], " (least squares)", "")
+        methods = [f"{name}{mark}" for name, mark in zip(self.index, marks, strict=True)]
+        return name_labels(features, _LONGEST_LABEL), name_labels(methods, _LONGEST_LABEL)
+
+    @property
     def _plot_size(self) -> Size:
         """Inches of a figure with room for the names."""
-        shown = self.leading(_MOST_DRAWN)
-        names = widest(name_labels([self.feature_names[j] for j in shown], _LONGEST_LABEL))
+        names, methods = self._labels
+        length = widest(names)
         # Names of features stand at 60 degrees: the first reaches to the left, where the methods'
         # names are.
-        methods = [f"{m.name} (least squares)" if m.as_number else m.name for m in self.methods]
-        left = max(widest(name_labels(methods, _LONGEST_LABEL)), 0.5 * names)
-        height = 1.3 + max(0.87 * names, 0.5) + 0.32 * max(len(self.methods), 4)
-        return 3.6 + max(left, 1.0) + 0.32 * max(len(shown), 6), height
+        width = 3.6 + max(widest(methods), 0.5 * length, 1.0) + 0.32 * max(len(names), 6)
+        return width, 1.3 + max(0.87 * length, 0.5) + 0.32 * max(len(methods), 4)
+
+    @property
+    def _selected(self) -> Mask:
+        """(M, p)"""
+        return np.asarray(self.spread("status") == "selected")
+
+    def _leading(self, limit: int) -> Integers:
+        """All features while they are few; else those that weigh most, in the order of the data:
+        every method has one vote, which the features that it selected share."""
+        selected = self._selected
+        if selected.shape[1] <= limit:
+            return np.arange(selected.shape[1])
+        weight = (selected / np.maximum(selected.sum(axis=1, keepdims=True), 1)).sum(axis=0)
+        order = np.argsort(-weight, kind="stable")[:limit]
+        return np.sort(order[weight[order] > 0])
+
+    @property
+    def _rows(self) -> list[Any]:
+        return list(self.itertuples())
+
+    @property
+    def _doubted(self) -> list[Any]:
+        """Rows of methods by which something differs between environments"""
+        return [m for m in self._rows if isinstance(m.verdict, str)]
 
     @property
     def sections(self) -> Iterator[Section]:
         """Doubts about the answers, a feature × method grid, one line per method."""
-        doubts = [f"{m.name}: {m.verdict}" for m in self.methods if m.verdict is not None]
-        unexplained = any(m.verdict is not None and m.level not in LEFT_FREE for m in self.methods)
-        features = f"{len(self.feature_names):,} features"
-        n_environments = len(self.environments)
-        said = (
-            f"Outcome {self.outcome_name}: {self.n_rows:,} rows, {features}, environments: "
-            f"{n_environments}"
-        )
-        yield Section(said, sentences=(*doubts, CAUSES) if unexplained else tuple(doubts))
-        # What fits labels or counts by least squares answers another question: it stands apart.
-        comparable = [m for m in self.methods if not m.as_number]
-        titles = name_labels([m.name for m in comparable], _TITLE_WIDTH)
-        fitted = [
-            (title, m) for title, m in zip(titles, comparable, strict=True) if m.outcome != "failed"
+        return self.said()
+
+    def said(
+        self, worded: Callable[[str], str] = str, known: Collection[str] = ()
+    ) -> Iterator[Section]:
+        """Yield the sections. worded : how notes that may carry remedies are written; known : notes
+        that stand elsewhere"""
+        about = self.attrs
+        doubts = [f"{m.Index}: {m.verdict}" for m in self._doubted]
+        if any(m.level not in LEFT_FREE for m in self._doubted):
+            doubts.append(CAUSES)
+        n_environments = len(about["environments"])
+        rows_and_features = f"{about['n_rows']:,} rows, {len(about['features']):,} features"
+        heading = f"Outcome {about['outcome']}: {rows_and_features}, environments: {n_environments}"
+        yield Section(heading, tuple(doubts))
+        titled = [*zip(name_labels([*self.index], _TITLE_WIDTH), self._rows, strict=True)]
+        # What fits labels or counts by least squares answers another question.
+        listed = [
+            (name, m)
+            for name, m in titled
+            if m.outcome not in ("failed", "all") and not m.as_number
         ]
-        shown = self.leading(MOST_FEATURES)
-        if fitted and len(shown):
-            names = ("feature", *name_labels([self.feature_names[j] for j in shown], _NAME_WIDTH))
-            chose = [(title, method) for title, method in fitted if method.outcome != "all"]
-            columns = [(title, *(_cell(method, int(j)) for j in shown)) for title, method in chose]
-            yield from _side_by_side(names, columns)
-        hidden = np.delete(np.sum([m.selected for m in self.methods], axis=0), shown)
+        shown = self._leading(MOST_FEATURES)
+        if len(shown):
+            names = name_labels([about["features"][j] for j in shown], _NAME_WIDTH)
+            columns = [(name, *(_cell(m, j) for j in shown)) for name, m in listed]
+            yield from _side_by_side(("feature", *names), columns)
+        hidden = np.delete(self._selected.sum(axis=0), shown)
         if len(hidden):
             yield Section(
                 f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the "
                 "methods."
             )
-        errors = ("mean", "worst", "ratio") if self.error is not None else ()
-        rows: list[tuple[str, ...]] = [("method", "features", *errors, "time")]
-        for heading, m in zip(titles, comparable, strict=True):
-            what = _OUTCOMES.get(m.outcome, f"{m.selected.sum():,} selected")
+        heading = "Methods"
+        sentences: Names = ()
+        heads = ["mean", "worst", "ratio"]
+        if about["error"] is None:
+            heads = []
+        else:
+            heading = f"Methods, and their {about['error']} in environments left out"
+            few = few_environments(n_environments)
+            said = _ABOUT_ERRORS.format(n_environments), f"{few[:1].upper()}{few[1:]}"
+            sentences = tuple(filter(None, said))
+        table = [("method", "features", *heads, "time")]
+        for name, m in titled:
+            what = _OUTCOMES.get(m.outcome, f"{len(m.selected):,} selected")
             seconds = f"{1000 * m.seconds:.1f} ms" if m.seconds < 1.0 else duration(m.seconds)
-            figures = [
-                _figure(m.mean_error, ".4g"),
-                _figure(m.worst_error, ".4g"),
-                _figure(m.error_ratio, ".3f"),
-            ]
-            rows.append((heading, what, *figures[: len(errors)], seconds))
-        notes = (
-            f"- {title}: {note}"
-            for title, m in zip(titles, comparable, strict=True)
+            errors = f"{m.mean_error:.4g}", f"{m.worst_error:.4g}", f"{m.error_ratio:.3f}"
+            figures = [text.replace("nan", UNKNOWN) for text in errors[: len(heads)]]
+            table.append((name, what, *figures, seconds))
+        notes = [
+            f"- {name}: {worded(note)}"
+            for name, m in titled
             for note in m.notes
-        )
-        legend = _legend([m for _, m in fitted])
-        left_out = (
-            "" if self.error is None else f", and their {self.error} in environments left out"
-        )
-        about = tuple(self._about_errors())
-        if comparable:
-            yield Section(
-                f"Methods{left_out}",
-                about,
-                table=tuple(rows),
-                text_columns=(0, 1),
-                notes=(*notes, *legend),
-            )
-        apart = [m for m in self.methods if m.as_number]
-        if apart:
-            why = (
-                f"They fit {self.outcome_name}, which is no measured number, by least squares: "
-                "what they select and "
-                "their p-values are of another model, and not to be compared."
-            )
-            told = tuple((m.name, self._chosen(m)) for m in apart)
-            more = tuple(f"- {m.name}: {note}" for m in apart for note in m.notes)
-            yield Section("Apart: by least squares", (why,), facts=told, notes=more)
-
-    def _chosen(self, method: MethodResult) -> str:
-        """What a method selected, in words."""
-        names = [
-            name for name, flag in zip(self.feature_names, method.selected, strict=True) if flag
+            if note not in known
         ]
-        return format_subset(names) if names else _OUTCOMES.get(method.outcome, "nothing selected")
-
-    def _about_errors(self) -> Iterator[str]:
-        n = len(self.environments)
-        if self.error is None:
-            return
-        yield (
-            "Each environment is predicted by each method, fitted without it: mean and worst "
-            f"over {n} environments, "
-            "and the mean relative to pooled regression on all features. What is selected is not "
-            "always what predicts: "
-            "Regression predicts with all features, and by default so does BIP, unless these fail."
-        )
-        few = few_environments(n)
-        if few:
-            yield f"{few[:1].upper()}{few[1:]}"
+        notes += _legend([m for _, m in listed])
+        apart = [
+            f"{name} {format_subset(m.selected)}"
+            for name, m in titled
+            if m.as_number and m.outcome != "failed"
+        ]
+        if apart:
+            notes.append(
+                f"By least squares, although {about['outcome']} is not a measured number, and "
+                f"therefore not comparable with the others: {', '.join(apart)}."
+            )
+        yield Section(heading, sentences, (), tuple(table), tuple(notes), (0, 1))
 
 
-def _figure(value: float, form: str) -> str:
-    return "–" if np.isnan(value) else format(value, form)
+_ABOUT_ERRORS = (
+    "Each environment is predicted by each method, fitted without it: mean and worst over {} "
+    "environments, and the mean relative to pooled regression on all features. What is selected is "
+    "not always what predicts: Regression predicts with all features, and by default so does BIP, "
+    "unless these fail."
+)
 
 
-def _side_by_side(names: tuple[str, ...], columns: list[tuple[str, ...]]) -> Iterator[Section]:
+def _differing(level: str) -> str:
+    """What differs between environments given the selected features, in a few words"""
+    free = LEFT_FREE.get(level)
+    return (
+        "the selected features are not invariant"
+        if free is None
+        else f"{free} differ between environments"
+    )
+
+
+def _side_by_side(names: Names, columns: list[Names]) -> Iterator[Section]:
     """As many methods as a line has room for, then the next."""
     room = COLUMNS - 2 - max(map(display_width, names))
     while columns:
@@ -457,32 +348,38 @@ def _side_by_side(names: tuple[str, ...], columns: list[tuple[str, ...]]) -> Ite
         columns = columns[n:]
 
 
-def _cell(method: MethodResult, j: int) -> str:
-    mark = STATUSES[str(method.status[j])][0]
-    value = np.nan if method.evidence is None else float(method.evidence[1][j])
+def _evidence(method: Any) -> str | None:
+    """The column with what the method selects by; None if it has no value at all"""
+    for column in _EVIDENCE:
+        values = getattr(method, column)
+        if values is not None and not np.isnan(values).all():
+            return column
+    return None
+
+
+def _cell(method: Any, j: int) -> str:
+    mark = STATUSES[method.status[j]][0]
+    column = _evidence(method)
+    value = np.nan if column is None else getattr(method, column)[j]
     return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
 
 
-def _legend(fitted: list[MethodResult]) -> Iterator[str]:
+def _legend(listed: list[Any]) -> Iterator[str]:
     """What the marks and the values of these methods mean."""
-    seen = {str(status) for m in fitted if m.outcome != "all" for status in m.status}
-    evidence = {m.name: m.evidence[0] for m in fitted if m.evidence is not None}
-    favourable = [
-        f"{text} ({', '.join(name for name, found in evidence.items() if found == kind)})"
-        for kind, text in _FAVOURABLE.items()
-        if kind in evidence.values()
-    ]
-    for listed, text, separator in (
-        (
-            [f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen],
-            "",
-            "; ",
-        ),
-        (favourable, "Evidence for a feature: ", " or "),
-        ([m.name for m in fitted if m.pooled], "By prediction, not by invariance: ", ", "),
+    seen = {str(status) for m in listed for status in m.status}
+    marks = [f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen]
+    favourable = []
+    for column, text in _EVIDENCE.items():
+        names = [m.Index for m in listed if _evidence(m) == column]
+        if names:
+            favourable.append(f"{text} ({', '.join(names)})")
+    for said, parts in (
+        ("", "; ".join(marks)),
+        ("Evidence for a feature: ", " or ".join(favourable)),
+        ("By prediction, not by invariance: ", ", ".join(m.Index for m in listed if m.pooled)),
     ):
-        if listed:
-            yield f"{text}{separator.join(listed)}."
+        if parts:
+            yield f"{said}{parts}."
 
 
 def compare(
@@ -514,36 +411,33 @@ def compare(
             "another."
         )
     screenings: dict[str, Screening] = {}
-    results = tuple(_fit(name, model, varying, screenings) for name, model in models)
+    rows = {name: _fit(model, varying, screenings) for name, model in models}
     if left_out:
-        results = _with_errors(models, results, varying, progress)
-    about = data.feature_names, data.outcome_name, data.environments, data.n_rows
-    return Comparison(
-        *about, results, data.features.groups, kind_for(data).error_name if left_out else None
-    )
+        _add_errors(dict(models), rows, varying, progress)
+    result = Comparison([*rows.values()], index=pd.Index([*rows], name="method"))
+    result.attrs = {
+        "outcome": data.outcome_name,
+        "environments": data.environments,
+        "n_rows": data.n_rows,
+        "features": data.feature_names,
+        "groups": data.features.groups,
+        "error": kind_for(data).error_name if left_out else None,
+    }
+    return result
 
 
-def _with_errors(
-    models: list[tuple[str, EnvironmentSelector]],
-    results: tuple[MethodResult, ...],
+def _add_errors(
+    models: Mapping[str, EnvironmentSelector],
+    rows: dict[str, Fields],
     data: MultiEnvironmentData,
     progress: ProgressMode,
-) -> tuple[MethodResult, ...]:
-    """The results with their errors in environments left out."""
-    asked: dict[str | None, Any] = {
-        m.name: model
-        for (_, model), m in zip(models, results, strict=True)
-        if m.outcome != "failed"
-    }
-    yardstick = next(
-        (name for name, model in asked.items() if type(model) is PooledRegression), None
-    )
-    if yardstick is None:
-        asked[None] = PooledRegression()
-    errors: dict[str | None, dict[Hashable, float]] = {name: {} for name in asked}
-    reasons: dict[str | None, dict[Message, list[Hashable]]] = {
-        name: defaultdict(list) for name in asked
-    }
+) -> None:
+    """Fit without each environment, and add the errors there to the rows of the methods."""
+    asked = {name: model for name, model in models.items() if rows[name]["outcome"] != "failed"}
+    yardstick = next((name for name, model in asked.items() if type(model) is PooledRegression), "")
+    asked.setdefault(yardstick, PooledRegression())
+    errors = {name: np.full(data.n_environments, np.nan) for name in asked}
+    reasons: dict[str, dict[Message, list[Hashable]]] = {name: defaultdict(list) for name in asked}
     data = data.with_classes() if kind_for(data).classifies else data
     table = data.to_frame()
     with ProgressBar("leaving out environments", data.n_environments * len(asked), progress) as bar:
@@ -559,27 +453,27 @@ def _with_errors(
                     with warnings.catch_warnings():
                         # The fit to all environments has warned already.
                         warnings.simplefilter("ignore")
-                        others = data.choosing(
-                            [other for other in data.environments if other != label]
-                        )
-                        errors[name][label] = error_in(
-                            e, _fitted(model, others, screenings), data, table
-                        )
+                        fitted = _fitted(model, without(data, label), screenings)
+                        errors[name][e] = error_in(e, fitted, data, table)
                 except _FAILURES as error:
-                    errors[name][label] = np.nan
                     reasons[name][_reason(error)].append(label)
-                bar.advance(1, name or "")
-
-    def with_errors(m: MethodResult) -> MethodResult:
-        notes = list(m.notes)
-        ratio = _ratio(errors[m.name], errors[yardstick])
-        for reason, labels in reasons[m.name].items():
-            notes.append(
-                Message(f"no error without {quoted(labels, 4)}: {reason.what}", *reason.remedies)
-            )
-        return replace(m, left_out=errors[m.name], error_ratio=ratio, notes=tuple(notes))
-
-    return tuple(with_errors(m) if m.name in asked else m for m in results)
+                bar.advance(1, name)
+    for name in asked.keys() & rows.keys():
+        found = pd.Series(errors[name])
+        both = ~np.isnan(errors[name] + errors[yardstick])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = errors[name][both].sum() / errors[yardstick][both].sum()
+        missing = (
+            Message(f"no error without {quoted(labels, 4)}: {reason.what}", *reason.remedies)
+            for reason, labels in reasons[name].items()
+        )
+        rows[name] |= {
+            "left_out": errors[name],
+            "mean_error": found.mean(),
+            "worst_error": found.max(),
+            "error_ratio": ratio,
+            "notes": (*rows[name]["notes"], *missing),
+        }
 
 
 def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: Any) -> float:
@@ -601,14 +495,6 @@ def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: An
         predicted = model.predict(X)
     beside = {role: values[rows] for role, values in data.outcome_columns.items()}
     return kind.error(data.y[rows], np.asarray(predicted), **beside)
-
-
-def _ratio(errors: Mapping[Hashable, float], yardstick: Mapping[Hashable, float]) -> float:
-    """Of the means over environments in which both are known; NaN where there are none."""
-    pairs = np.array([[error, yardstick[label]] for label, error in errors.items()])
-    both = pairs[~np.isnan(pairs).any(axis=1)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(both[:, 0].sum() / both[:, 1].sum()) if len(both) else np.nan
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{LISTING}\n\n    {REMARKS}\n"
@@ -664,10 +550,17 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
 def _name_of(model: Any) -> str:
     if isinstance(model, Screened):
         return f"{_name_of(model.estimator)}-screen"
-    name = type(model).__name__
-    return next(
-        (method.name for method in METHODS.values() if method.home.endswith(f":{name}")), name
-    )
+    method = _registered(model)
+    return type(model).__name__ if method is None else method.name
+
+
+def _registered(model: Any) -> Method | None:
+    """The method of this class and with these settings, without its screen"""
+    for method in METHODS.values():
+        settings = {name: getattr(model, name, None) for name in method.settings}
+        if method.home.endswith(f":{type(model).__name__}") and settings == method.settings:
+            return method
+    return None
 
 
 def _fitted(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Any:
@@ -687,10 +580,8 @@ def _reason(error: Exception) -> Message:
     return said if isinstance(said, Message) else Message(said)
 
 
-def _fit(
-    name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]
-) -> MethodResult:
-    everything = np.ones(data.n_features, dtype=bool)
+def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Fields:
+    """What a method said: a row of the comparison."""
     single = data.features.widths == 1
     started = time.perf_counter()
     try:
@@ -698,10 +589,13 @@ def _fit(
             warnings.simplefilter("always")
             model = _fitted(model, data, screenings)
     except _FAILURES as error:
-        seconds = time.perf_counter() - started
-        zeros = dict.fromkeys(data.features.columns, 0.0)
-        nothing = ~everything, everything, np.where(single, 0.0, np.nan), zeros
-        return MethodResult(name, "failed", *nothing, seconds, (_reason(error),))
+        return _NOTHING | {
+            "status": np.full(data.n_features, "failed"),
+            "coefficients": np.where(single, 0.0, np.nan),
+            "column_coefficients": dict.fromkeys(data.features.columns, 0.0),
+            "seconds": time.perf_counter() - started,
+            "notes": (_reason(error),),
+        }
     seconds = time.perf_counter() - started
     notes = []
     for warning in caught:
@@ -712,7 +606,7 @@ def _fit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
     inner = model
-    seen = everything
+    seen = np.ones(data.n_features, dtype=bool)
     if isinstance(model, Screened):
         inner = model.estimator_
         seen = feature_values(model, "screened_", data)
@@ -722,40 +616,43 @@ def _fit(
         notes.append(
             f"{seen.sum()} of {data.n_features} features passed the screen{by_correlation}"
         )
-    posterior = getattr(inner, "posterior_", None)
-    decision = getattr(inner, "decision_", None)
-    notes += () if posterior is None else posterior.notes
-    inclusion = feature_values(model, "inclusion_probabilities_", data)
-    if decision is not None and not decision.selects_by_posterior:
-        inclusion = None
-        notes.append(
-            f"no subset is compatible: the selection is {fallback(decision)}; it gives no "
-            "probabilities"
-        )
-    pooled = isinstance(
-        inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")
-    )
-    if data.design is not None and isinstance(inner, Baseline) and not pooled:
-        what = "levels" if data.design.factors else "blocks"
-        notes.append(f"compares {data.n_environments} {what} of {data.design.name}, as labels")
+    outcome = getattr(inner, "outcome_", "selected" if model.support_.any() else "empty")
+    refused = "rejected" if outcome == "rejected" else "not selected"
+    inside = np.where(feature_values(model, "support_", data), "selected", refused)
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
-    # BIP where it was told to, and other methods that know no better.
-    as_number = (
-        inner._as_number if isinstance(inner, Baseline) else model._outcome.kind.by_least_squares
-    )
-    outcome = getattr(inner, "outcome_", "selected" if model.support_.any() else "empty")
-    of_features = np.where(single, np.array([*weights.values()])[data.features.starts[:-1]], np.nan)
-    found = outcome, feature_values(model, "support_", data), seen, of_features, weights, seconds
-    return MethodResult(
-        name,
-        *found,
-        tuple(dict.fromkeys(notes)),
-        inclusion=inclusion,
-        p_values=feature_values(model, "p_values_", data),
-        verdict=None if decision is None or decision.invariant else str(decision.verdict),
-        level=None if decision is None else decision.level,
-        model=None if posterior is None else model_in_words(posterior),
-        pooled=pooled,
-        as_number=as_number and not kind_for(data).by_least_squares,
-    )
+    row = _NOTHING | {
+        "outcome": outcome,
+        "selected": model.selected_features_,
+        "status": np.where(seen, inside, "screened out"),
+        "inclusion_probabilities": feature_values(model, "inclusion_probabilities_", data),
+        "p_values": feature_values(model, "p_values_", data),
+        "coefficients": np.where(
+            single, np.array([*weights.values()])[data.features.starts[:-1]], np.nan
+        ),
+        "column_coefficients": weights,
+        "seconds": seconds,
+    }
+    by_least_squares = model._outcome.kind.by_least_squares
+    if isinstance(inner, Baseline):
+        method = _registered(inner)
+        row["pooled"] = outcome == "all" or getattr(method, "kind", "") == "prediction"
+        if data.design is not None and not row["pooled"]:
+            what = "levels" if data.design.factors else "blocks"
+            notes.append(f"compares {data.n_environments} {what} of {data.design.name}, as labels")
+        by_least_squares = inner._as_number
+    # BIP that was told to, and other methods that know no better
+    row["as_number"] = by_least_squares and not kind_for(data).by_least_squares
+    if isinstance(inner, BIP):
+        decision = inner.decision_
+        notes += inner.posterior_.notes
+        row["model"] = model_in_words(inner.posterior_)
+        row["level"] = decision.level
+        row["verdict"] = None if decision.invariant else str(decision.verdict)
+        if not decision.selects_by_posterior:
+            row["inclusion_probabilities"] = None
+            notes.append(
+                f"no subset is compatible: the selection is {fallback(decision)}; it gives no "
+                "probabilities"
+            )
+    return row | {"notes": tuple(dict.fromkeys(notes))}

@@ -16,7 +16,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
-from .base import Baseline, kind_for
+from .base import Baseline, Line, kind_for
 from .subsets import check_columns, checked_subsets
 
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the
@@ -89,7 +89,7 @@ class EILLS(Baseline):
         _, self._minimiser[data.features.expand(best[0])] = losses_of(best)
         return best[0]
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         if not kind_for(data).by_least_squares:  # which its own least squares do not predict
             return super()._coefficients(data, selected)
         beta = self._minimiser

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtr
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Names
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import in_quotes
@@ -189,7 +189,7 @@ class ICP(Baseline):
         )
 
     @property
-    def accepted_(self) -> list[tuple[str, ...]]:
+    def accepted_(self) -> list[Names]:
         found = self.subsets_
         return (
             found[found["p_value"] > self.alpha]

@@ -3,7 +3,8 @@ built."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +25,8 @@ class Method:
         truth
     many : it takes many features; screened : it sees only what a Lasso screen lets pass
     predictor : it predicts with all features, and is compared by default only where errors are
-    slow : it is compared only when named"""
+    slow : it is compared only when named
+    settings : those of the class"""
 
     name: str
     home: str
@@ -34,6 +36,7 @@ class Method:
     screened: bool = False
     predictor: bool = False
     slow: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> Any:
         """The class of the method itself, without its screen."""
@@ -46,11 +49,13 @@ class Method:
         settings"""
         from .base import Screened
 
-        found: EnvironmentSelector = self.load()(**settings) if model is None else model
-        return Screened(found) if self.screened else found
+        if model is None:
+            model = self.load()(**self.settings, **settings)
+        return Screened(model) if self.screened else model
 
 
 _STABILIZED = "baselines.stabilized_regression:StabilizedRegression"
+_POOLED = "baselines.all_features:Pooled"
 _predictor = partial(Method, kind="prediction", predictor=True)
 _ALONE = (
     Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
@@ -99,8 +104,10 @@ _ALONE = (
         "prediction",
     ),
     _predictor("Ridge", "baselines.all_features:RidgeRegression", "all, by ridge regression"),
-    _predictor("Forest", "baselines.all_features:RandomForest", "all, by a random forest"),
-    _predictor("Boosting", "baselines.all_features:GradientBoosting", "all, by gradient boosting"),
+    _predictor("Forest", _POOLED, "all, by a random forest", settings={"estimator": "forest"}),
+    _predictor(
+        "Boosting", _POOLED, "all, by gradient boosting", settings={"estimator": "boosting"}
+    ),
     _predictor("Mixed", "baselines.all_features:RandomIntercept", "all, with a random intercept"),
     _predictor(
         "Anchor", "baselines.all_features:Anchor", "all, robust against shifts of the means"

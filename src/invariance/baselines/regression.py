@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +19,12 @@ from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
 from ..kinds import OutcomeKind
 from ..models.registry import family_of
-from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
+from ..moments.least_squares import (
+    DEPENDENT,
+    independent_columns,
+    least_squares,
+    unit_rows,
+)
 from ..prediction.all_features import pooled_model
 from ..screening import (
     LassoFit,
@@ -29,7 +33,7 @@ from ..screening import (
     random_folds,
     standardized,
 )
-from .base import Baseline, kind_for
+from .base import Baseline, Line, kind_for
 
 # Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when
 # steps end.
@@ -61,23 +65,12 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
     p_values = np.fmin.reduceat(by_column, np.cumsum(widths) - widths)
     owner = np.repeat(np.arange(len(widths)), widths)[kept]
     for j in np.flatnonzero(np.bincount(owner) > 1) if not exact else ():
-        _, p_values[j] = _joint_test(unit, kept[owner != j], kept[owner == j])
+        own = owner == j
+        explained = coefficients[own] @ np.linalg.solve(
+            inverse[own] @ inverse[own].T, coefficients[own]
+        )
+        p_values[j] = fdtrc(own.sum(), df, explained / own.sum() / (triangle[k, k] ** 2 / df))
     return p_values, exact
-
-
-def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[float, float]:
-    """What `columns` explain of the outcome's squares beside `others`, and the p-value of its
-    F-test, NaN without residuals. unit (k + 1, n): rows as `unit_rows` gives them, the outcome's
-    last"""
-    order = np.concatenate([others, columns, [len(unit) - 1]]).astype(np.int64)
-    triangle, independent = triangular_factor(unit, order, DEPENDENT)
-    tested = slice(len(others), len(order) - 1)
-    rank = independent[tested].sum()
-    df = unit.shape[1] - 1.0 - independent[:-1].sum()
-    explained = float(np.sum(triangle[tested, -1] ** 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (explained / rank) / (triangle[-1, -1] ** 2 / df)
-    return explained, float(fdtrc(rank, df, ratio))
 
 
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
@@ -126,10 +119,10 @@ class PooledRegression(Baseline):
         features and where the Lasso was used
     """
 
-    _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count", "time")
-    _takes: ClassVar[tuple[str, ...]] = ("event", "exposure")
-    _as_number: ClassVar[bool] = False
-    _any_size: ClassVar[bool] = True
+    _kinds = ("number", "classes", "count", "time")
+    _takes = ("event", "exposure")
+    _as_number = False
+    _any_size = True
 
     alpha: float = 0.05
     random_state: int = 0
@@ -149,7 +142,7 @@ class PooledRegression(Baseline):
         self.p_values_ = self._expand(p_values, 1.0)
         return selected
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         if self.used_lasso_:
             return _per_unit(self._lasso, data)
         return super()._coefficients(data, np.ones(data.n_features, dtype=bool))
@@ -187,9 +180,9 @@ class LassoSelection(Baseline):
     coef_, intercept_ : the Lasso's own, per unit of each column, for prediction
     """
 
-    _takes: ClassVar[tuple[str, ...]] = ("exposure",)
-    _as_number: ClassVar[bool] = False
-    _any_size: ClassVar[bool] = True
+    _takes = ("exposure",)
+    _as_number = False
+    _any_size = True
 
     cv: int = 5
     random_state: int = 0
@@ -201,11 +194,11 @@ class LassoSelection(Baseline):
         self.lasso_coef_ = self._expand_columns(self._lasso.coefficients, 0.0)
         return _kept(self._lasso, data)
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         return _per_unit(self._lasso, data)
 
 
-def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> tuple[Floats, float]:
+def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> Line:
     """(q,) coefficients per unit of the columns, and the intercept at 0 of them"""
     coefficients = fit.coefficients * (np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0))
     return coefficients, float(fit.intercept - data.X.mean(axis=0) @ coefficients)
@@ -280,11 +273,12 @@ def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         p_values = 2.0 * stdtr(df, -np.abs(correlations) * np.sqrt(df / (1.0 - correlations**2)))
     if features.grouped:
-        unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
         for j in np.flatnonzero(features.widths > 1):
-            alone = np.arange(features.starts[j], features.starts[j + 1])
-            explained, p_values[j] = _joint_test(unit, alone[:0], alone)
-            correlations[j] = min(np.sqrt(explained), 1.0)
+            own = data.X[:, features.starts[j] : features.starts[j + 1]]
+            p_value, exact = coefficient_tests(own, data.y, features.widths[[j]])
+            p_values[j] = np.nan if exact else p_value[0]
+            fitted = own @ least_squares(own, data.y).coefficients
+            correlations[j] = np.corrcoef(fitted, data.y)[0, 1]
     return correlations, p_values
 
 
@@ -305,7 +299,7 @@ class MarginalSelection(Baseline):
         columns leave no residual.
     """
 
-    _any_size: ClassVar[bool] = True
+    _any_size = True
 
     alpha: float = 0.05
     columns: Columns | None = None
@@ -335,7 +329,7 @@ class Oracle(Baseline):
         outside `support`
     """
 
-    _any_size: ClassVar[bool] = True
+    _any_size = True
 
     support: Iterable[str] | ArrayLike | None = None
     alpha: float = 0.05

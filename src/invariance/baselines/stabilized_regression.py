@@ -4,7 +4,6 @@ stable least squares."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from ..data.settings import Columns
 from ..exceptions import SettingError
 from ..moments.moments import Moments, rest_moments
 from ..moments.random_intercept import whitening_of
-from .base import Baseline
+from .base import Baseline, Line
 from .subsets import check_columns, checked_subsets
 
 # Samples of rows that say how well the best stable subset could have predicted.
@@ -58,7 +57,7 @@ class StabilizedRegression(Baseline):
     with all of them.
     """
 
-    _kinds: ClassVar[tuple[str, ...]] = ("number",)
+    _kinds = ("number",)
 
     alpha_stab: float = 0.05
     alpha_pred: float = 0.05
@@ -118,7 +117,7 @@ class StabilizedRegression(Baseline):
             mask[rng.choice(n_features, size, replace=False)] = True
         return masks
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         return self._average, float(data.y.mean() - data.X.mean(axis=0) @ self._average)
 
 

@@ -62,7 +62,7 @@ def check(
         from ..data.check import examine
         from ..data.settings import Columns
         from .inputs import try_fit
-        from .outputs import Files, checked_outputs, deliver
+        from .outputs import checked_outputs, deliver
 
         outputs = checked_outputs({"json": json}, file)
         roles = {
@@ -77,8 +77,7 @@ def check(
             try_fit(file, parsed(_command(file, given, roles, settings)), table.content)
 
         found = examine(table, roles, columns, attempt=attempt)
-        files: Files = {"json": ("the findings", found.to_json)}
-        deliver(as_text(found.sections, for_shell), outputs, files)
+        deliver(as_text(found.sections, for_shell), outputs, {"json": found.to_json})
         show(f"\n{_last(found, file, given, roles)}")
 
 

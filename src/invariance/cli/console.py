@@ -26,7 +26,6 @@ from .options import STANDARD_OUTPUT, SpeechOptions, write_codes, write_names
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..baselines.comparison import Comparison
     from ..decisions.decision import FitSummary
     from ..posterior.posterior import Posterior
 
@@ -207,10 +206,3 @@ def said_by(error: Exception | str) -> str:
 def posterior_for_shell(posterior: Posterior) -> Posterior:
     reason = posterior.model_reason.replace("family='linear_gaussian'", "--family gaussian")
     return replace(posterior, notes=tuple(map(for_shell, posterior.notes)), model_reason=reason)
-
-
-def comparison_for_shell(comparison: Comparison) -> Comparison:
-    methods = (
-        replace(method, notes=tuple(map(for_shell, method.notes))) for method in comparison.methods
-    )
-    return replace(comparison, methods=tuple(methods))

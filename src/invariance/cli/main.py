@@ -22,7 +22,7 @@ from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError, or_why_not
 from .check import check
 from .completion import TYPED
-from .console import comparison_for_shell, for_shell, messages, say, show
+from .console import for_shell, messages, say, show
 from .options import (
     Command,
     FilesArgument,
@@ -170,11 +170,7 @@ def fit(
             # A saved model holds the cost, and what it takes to estimate it is done in any case.
             refits.append(("Cost of invariance", partial(model.explain_cost, "model" in outputs)))
         write_effects = partial(save_effects, model.decision_)
-        saved: Files = {
-            "model": ("the model", model.save),
-            "plot": ("the picture", draw),
-            "effects_csv": ("the effects", write_effects),
-        }
+        saved: Files = {"model": model.save, "plot": draw, "effects_csv": write_effects}
         deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
             show(f"\n{model.new_environments()}")
@@ -189,13 +185,9 @@ def fit(
                 source_of_report(named, given, data, context.meta.get(TYPED, ())),
                 warned=tuple(warned),
             )
-            beside = (
-                None
-                if compared is None
-                else comparison_for_shell(run_methods(data, compared, model))
-            )
+            beside = None if compared is None else run_methods(data, compared, model)
             save(outputs["report"], lambda path: model.report(path, beside, source))
-            show(f"\nSaved the report to {outputs['report']}")
+            show(f"\nSaved {outputs['report']}")
 
 
 def compare(
@@ -222,9 +214,10 @@ def compare(
     Options of the model apply to BIP, as in `invariance fit`.
     """
     with messages(given, json):
+        from .._tools.sections import as_text
         from ..baselines.comparison import compare as run_methods
         from .inputs import ALL_METHODS, InputFiles, default_notes, read_rows
-        from .outputs import Files, checked_outputs, deliver
+        from .outputs import checked_outputs, deliver
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
@@ -233,11 +226,8 @@ def compare(
         for note in default_notes(bip, given, data):
             say("note", note)
         result = run_methods(data, methods, bip, left_out, given.progress)
-        saved: Files = {
-            "json": ("the comparison", result.to_json),
-            "plot": ("the picture", result.save_plot),
-        }
-        deliver(comparison_for_shell(result), outputs, saved)
+        text = as_text(result.said(for_shell))
+        deliver(text, outputs, {"json": result.to_json, "plot": result.save_plot}, titled=True)
 
 
 def explain(
@@ -266,7 +256,7 @@ def explain(
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
         from .inputs import InputFiles, fit_model
-        from .outputs import Files, checked_outputs, deliver
+        from .outputs import checked_outputs, deliver
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
@@ -279,8 +269,7 @@ def explain(
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
         write = partial(diagnosis.to_json, luck=model.decision_.known.get("luck") if told else None)
-        saved: Files = {"json": ("the diagnosis", write), "plot": ("the picture", draw)}
-        deliver(text, outputs, saved)
+        deliver(text, outputs, {"json": write, "plot": draw})
 
 
 def demo(
@@ -343,12 +332,9 @@ def demo(
         if plot_kind in (None, "inclusion"):
             draw = partial(save_inclusion, model.posterior_, truth=data.truth)
         files: Files = {
-            "plot": ("the picture", draw),
-            "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
-            "new_csv": (
-                "a new hospital",
-                lambda path: make_new_hospital().to_frame().to_csv(path, index=False),
-            ),
+            "plot": draw,
+            "csv": partial(data.to_frame().to_csv, index=False),
+            "new_csv": partial(make_new_hospital().to_frame().to_csv, index=False),
         }
         deliver_fit(
             model, 10, outputs, files, f"The true subset {truth} has probability {probability}."

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from .._tools.arrays import Fields
 from .._tools.files import check_writable, replacing
 from .._tools.names import PlotKind
 from .._tools.sections import Section, as_text
@@ -33,9 +34,9 @@ _SAVED = "table.csv"
 
 Outputs = dict[str, Path]
 Refit = tuple[str, Callable[[], str]]
-# {kind: (what it holds, function that writes it; that of JSON gives the text, and writes it unless
-# the path is None)}
-Files = Mapping[str, tuple[str, Callable[[Any], object]]]
+# {kind: function that writes it}; that of JSON gives the text, and writes it unless the path is
+# None
+Files = Mapping[str, Callable[[Any], object]]
 
 
 def checked_outputs(
@@ -95,20 +96,22 @@ def _write_errors(path: Path) -> Iterator[None]:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -> None:
+def deliver(
+    result: object, outputs: Outputs, files: Files, closing: str = "", titled: bool = False
+) -> None:
     """Save what was asked for, print the result (also when saving fails), unless it is None, and
     name the files."""
     saved = []
     try:
-        for kind, (what, write) in files.items():
+        for kind, write in files.items():
             if kind == "json" and outputs.get(kind) == STANDARD_OUTPUT:
                 typer.echo(write(None))
             elif kind in outputs:
                 save(outputs[kind], write)
-                saved.append(f"Saved {what} to {outputs[kind]}")
+                saved.append(f"Saved {outputs[kind]}")
     finally:
         if result is not None:
-            show(result)
+            show(result, titled)
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")
@@ -146,9 +149,7 @@ def deliver_fit(
         if not out_of_time(title.lower()):
             show(f"\n{as_text([Section(title, (explain(),))], for_shell)}", titled=True)
     # Saving a model finds the price of invariance, which the JSON then tells, too.
-    deliver(
-        None, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing
-    )
+    deliver(None, outputs, {**files, "json": write_json}, closing)
 
 
 def source_of_report(
@@ -170,7 +171,7 @@ def source_of_report(
     return Source(table, command, for_shell, remark)
 
 
-def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
+def table_arguments(file: str, given: FitOptions) -> Fields:
     """As `MultiEnvironmentData.from_table` takes them."""
     return {
         "table": file if given.form == FileFormat() else given.open(Path(file)),
@@ -178,9 +179,9 @@ def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
     }
 
 
-def _stated(given: FitOptions) -> dict[str, Any]:
+def _stated(given: FitOptions) -> Fields:
     """Arguments of what reads the rows, but those that are as by default."""
-    columns: dict[str, Any] = {"outcome": given.outcome, "environment": given.compared}
+    columns: Fields = {"outcome": given.outcome, "environment": given.compared}
     usual = FitOptions(**columns).reading()
     return columns | {
         name: value for name, value in given.reading().items() if value != usual[name]

@@ -27,7 +27,7 @@ from .options import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._tools.arrays import Floats
+    from .._tools.arrays import Fields, Floats
     from ..data.reading import TableFile
     from ..estimators.saved import SavedModel
 
@@ -138,14 +138,11 @@ def predict(
         )
         found = predicted(saved, form.open(file), *asked)
         files: Files = {
-            "csv": ("the predictions", lambda path: found.rows.to_csv(path, index=False)),
-            "json": ("the predictions", partial(written, found.content)),
+            "csv": partial(found.rows.to_csv, index=False),
+            "json": partial(written, found.content),
         }
-        deliver(
-            "\n".join(line for sentence in found.sentences for line in wrap(sentence)),
-            outputs,
-            files,
-        )
+        text = "\n".join(line for sentence in found.sentences for line in wrap(sentence))
+        deliver(text, outputs, files)
 
 
 class Predicted(NamedTuple):
@@ -154,7 +151,7 @@ class Predicted(NamedTuple):
 
     rows: pd.DataFrame
     sentences: list[str]
-    content: dict[str, Any]
+    content: Fields
 
 
 def predicted(
@@ -294,7 +291,7 @@ def _read(
 
 def _predictions(
     saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None, labels: list[Any] | None
-) -> tuple[Floats, Floats | None, dict[str, Any], str]:
+) -> tuple[Floats, Floats | None, Fields, str]:
     """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and
     what they are; known : complete rows, as `_read` gives them; labels : environments whose
     intercepts are used"""
@@ -313,7 +310,7 @@ def _predictions(
         if labels is not None:
             ends += (mean - ends.mean(axis=1))[:, None]
             told = " around predictions for each environment, as wide as for a new one"
-        columns: dict[str, Any] = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
+        columns: Fields = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
         return mean, ends, columns, f", with {wanted:.3g} intervals{told}."
     if coverage is not None:
         raise SettingError(

@@ -117,7 +117,7 @@ def sweep(
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command continues")
             raise
-        deliver(run, outputs, {"json": ("the counts", run.to_json)}, f"Saved to {folder}")
+        deliver(run, outputs, {"json": run.to_json}, f"Saved to {folder}")
 
 
 def edges(
@@ -168,18 +168,16 @@ def edges(
         if of is None:
             found = found_by.edges(table, fdr)
             text = as_text(found_by.edges_sections(table, found, fdr))
-            what = "the edges"
             files: Files = {}
         else:
             page = edges_of(table, of, fdr, None if checks is None else read_table(checks))
             found = page.table
             text = str(page)
-            what = "the pairs"
             content["of"] = of
-            files = {"plot": ("the picture", page.save_plot)}
+            files = {"plot": page.save_plot}
         tables: Files = {
-            "csv": (what, lambda path: found.to_csv(path, index=False)),
-            "json": (what, partial(written, content | {"edges": found.to_dict("records")})),
+            "csv": partial(found.to_csv, index=False),
+            "json": partial(written, content | {"edges": found.to_dict("records")}),
         }
         deliver(text, outputs, {**tables, **files})
 

@@ -5,28 +5,32 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from ..exceptions import FileError, InvarianceWarning
 from .console import messages, show
-from .options import SpeechOptions, option
+from .options import ModelOptions, SpeechOptions, option
 
-# {kind of fit: outcome, features, settings of BIP}, those of whose kernels no other fit has them
-# all. The first two are begun at once and have little in common.
-_USUAL: dict[str, tuple[str, int, dict[str, Any]]] = {
+_TEMPERING = {"engine": "tempering(chains=1, steps=20, searches=1)"}
+_VARIATIONAL = {"engine": "vi(iterations=20, draws=100)"}
+_SMALL = {"max_size": 2}
+# {kind of fit: outcome, features, settings}, those of whose kernels no other fit has them all. The
+# first two are begun at once and have little in common.
+_USUAL: dict[str, tuple[str, int, Mapping[str, Any]]] = {
     "numbers, all subsets": ("number", 13, {}),
     "two classes, all subsets": ("class", 4, {}),
-    "numbers, tempering": ("number", 20, {"engine": "tempering"}),
+    "numbers, tempering": ("number", 20, _TEMPERING),
 }
-_OTHERS: dict[str, tuple[str, int, dict[str, Any]]] = {
+_OTHERS: dict[str, tuple[str, int, Mapping[str, Any]]] = {
     "numbers, mean alone": ("number", 6, {"family": "linear_gaussian_mean"}),
     "numbers, Bayes factors": ("number", 6, {"family": "bayesian_linear_gaussian"}),
     "numbers, curves": ("number", 4, {"family": "additive"}),
     "numbers, random deviations": ("number", 4, {"deviations": "random"}),
-    "numbers, small subsets": ("number", 20, {"prior": "small"}),
-    "numbers, variational": ("number", 20, {"engine": "vi"}),
-    "levels, variational": ("number", 16, {"engine": "vi", "prior": "small"}),
-    "two classes, variational": ("class", 5, {"engine": "vi"}),
+    "numbers, small subsets": ("number", 20, _SMALL),
+    "numbers, variational": ("number", 20, _VARIATIONAL),
+    "levels, variational": ("number", 16, _VARIATIONAL | _SMALL),
+    "two classes, variational": ("class", 5, _VARIATIONAL),
     "comparison": ("number", 6, {}),
 }
 
@@ -67,7 +71,7 @@ def _fit(_: None, name: str) -> str:
     import numpy as np
     import pandas as pd
 
-    from .. import BIP, MultiEnvironmentData, Tempering, UniformPrior, Variational, compare
+    from .. import MultiEnvironmentData, compare
     from ..kernels.compiled import NOTHING_IS_KEPT
 
     outcome, p, settings = (_USUAL | _OTHERS)[name]
@@ -85,22 +89,14 @@ def _fit(_: None, name: str) -> str:
         if outcome == "number"
         else (score + rng.logistic(size=240) > 0).astype(int)
     )
-    engines = {
-        "tempering": Tempering(chains=1, steps=20, searches=1),
-        "vi": Variational(iterations=20, draws=100),
-    }
-    settings = settings | {
-        "engine": engines.get(settings.get("engine", ""), "auto"),
-        "random_state": 0,
-    }
-    settings["prior"] = UniformPrior(max_size=2) if "prior" in settings else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", NOTHING_IS_KEPT)
         if name == "comparison":
             compare(MultiEnvironmentData.from_arrays(X, y, site), progress=False)
         else:
-            model = BIP(progress=False, **settings).fit(table, y, environments=site)
+            options = ModelOptions(quiet=True, **settings)
+            model = options.bip(1).fit(table, y, environments=site)
             model.diagnose()
             model.predict(table)
     return name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -397,11 +396,8 @@ def left_out_table(found: NewEnvironments) -> Table:
 
 def check_comparison(comparison: Any, outcome: str, features: Names) -> None:
     """Raise where it is none, or one of other data."""
-    compared = (
-        getattr(comparison, "outcome_name", None),
-        set(getattr(comparison, "feature_names", ())),
-    )
-    if compared != (outcome, set(features)):
+    about = getattr(comparison, "attrs", {}) if hasattr(comparison, "said") else {}
+    if (about.get("outcome"), set(about.get("features", ()))) != (outcome, set(features)):
         raise SettingError(
             "comparison= has another outcome or other features: pass what compare() says of the "
             "data."
@@ -416,14 +412,7 @@ def comparison_blocks(subject: Subject) -> Iterator[Block]:
         )
         yield Block("Other methods", sentences=[told])
         # The notes on the fit stand among the caveats.
-        known = set(map(subject.source.worded, subject.posterior.notes)) | set(
-            subject.posterior.notes
-        )
-        methods = (
-            replace(m, notes=tuple(note for note in m.notes if note not in known))
-            for m in subject.comparison.methods
-        )
-        for section in replace(subject.comparison, methods=tuple(methods)).sections:
+        for section in subject.comparison.said(subject.source.worded, subject.posterior.notes):
             yield _as_block(section, subject, heading=False)
 
 

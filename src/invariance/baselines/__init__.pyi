@@ -1,0 +1,16 @@
+from .all_features import Anchor as Anchor
+from .all_features import Pooled as Pooled
+from .all_features import RandomIntercept as RandomIntercept
+from .all_features import RidgeRegression as RidgeRegression
+from .all_features import VREx as VREx
+from .base import LassoScreen as LassoScreen
+from .base import Screened as Screened
+from .eills import EILLS as EILLS
+from .icp import ICP as ICP
+from .icp import HiddenICP as HiddenICP
+from .icp import StabilityICP as StabilityICP
+from .regression import LassoSelection as LassoSelection
+from .regression import MarginalSelection as MarginalSelection
+from .regression import Oracle as Oracle
+from .regression import PooledRegression as PooledRegression
+from .stabilized_regression import StabilizedRegression as StabilizedRegression
