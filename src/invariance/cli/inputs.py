@@ -260,10 +260,13 @@ def read_rows(
 def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     source = given.open(file)
     data = MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading())
-    found = (
-        f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
+    say(
+        "detail",
+        (
+            f"read {data.n_rows:,} rows, {data.n_features} features and {data.n_environments} "
+            f"environments from {source.name}"
+        ),
     )
-    say("detail", f"read {found} from {source.name}")
     return data
 
 
@@ -281,8 +284,13 @@ def many_features(given: FitOptions, data: MultiEnvironmentData | Moments) -> li
     """A note on the prior, where its default may surprise"""
     if given.prior != "uniform" or given.max_size is not None or data.n_features <= MANY_FEATURES:
         return []
-    what = (
-        f"the uniform prior expects about half of the {data.n_features} features to be "
-        "invariant; for smaller subsets"
-    )
-    return [Message(what, use(prior="beta-binomial"), use(max_size=10))]
+    return [
+        Message(
+            (
+                f"the uniform prior expects about half of the {data.n_features} features to be "
+                "invariant; for smaller subsets"
+            ),
+            use(prior="beta-binomial"),
+            use(max_size=10),
+        )
+    ]

@@ -105,8 +105,10 @@ class DataCheck(Rendered):
 
     @property
     def sections(self) -> list[Section]:
-        found = f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
-        title = f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, {found}"
+        title = (
+            f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, "
+            f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
+        )
         facts = tuple((label, message) for label, message in _together(self.findings))
         first = Section(title, () if facts else ("Nothing speaks against fitting it.",), facts)
         return [first, *self.missing_values.sections(self.environment)]

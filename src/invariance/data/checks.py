@@ -311,15 +311,19 @@ def check_whole(
             "are needed."
         )
     if len(environments) == 1 and not single_allowed:
-        found = f"all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
-        found = f"{labels_of(environment_name)}: {found}"
-        raise DataError(f"{found}. Choose a column with two environments or more.")
+        raise DataError(
+            f"{labels_of(environment_name)}: all {rows_text(int(n_rows[0]))} have the same "
+            f"label {in_quotes(environments[0])}. Choose a column with two environments or "
+            "more."
+        )
     check_distinct_labels(environments, labels_of(environment_name))
     low = np.asarray(outcome_minimum)
     high = np.asarray(outcome_maximum)
     if low.min() == high.max():
-        what = f"outcome {outcome_name!r} is constant: every row is {low[0]:g}"
-        raise DataError(f"{what}. Choose an outcome that varies.")
+        raise DataError(
+            f"outcome {outcome_name!r} is constant: every row is {low[0]:g}. Choose an "
+            "outcome that varies."
+        )
 
 
 def check_environments(
@@ -350,9 +354,9 @@ def check_environments(
         found = with_counts(environments, np.where(flat, n_rows, 0))
         what = f"outcome {name!r} is constant inside environment {found}"
         if np.count_nonzero(~flat) < 2:
-            left = f"it varies in {np.count_nonzero(~flat)} environments, and two are needed"
             raise DataError(
-                f"{what}: {left}. Choose another column of environments, or merge some."
+                f"{what}: it varies in {np.count_nonzero(~flat)} environments, and two are "
+                "needed. Choose another column of environments, or merge some."
             )
         gone = [environments[e] for e in np.flatnonzero(flat).tolist()]
         raise DataError(

@@ -58,12 +58,10 @@ def as_frame(table: Any, what: str = "table") -> Any:
         table = table.set_axis(names, axis=1) if hasattr(table, "set_axis") else table
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if names is None or not isinstance(frame, nw.DataFrame):
-        found = (
-            f"{what} must be a pandas or polars DataFrame or the path of a file, got "
-            f"{type(table).__name__}"
-        )
         raise DataError(
-            f"{found}: for arrays use MultiEnvironmentData.from_arrays(X, y, environments)."
+            f"{what} must be a pandas or polars DataFrame or the path of a file, got "
+            f"{type(table).__name__}: for arrays use MultiEnvironmentData.from_arrays(X, y, "
+            "environments)."
         )
     return frame
 
@@ -84,9 +82,10 @@ def dense(table: Any, what: str) -> Any:
         return table
     needed = 8 * table.shape[0] * (table.shape[-1] if is_matrix else len(kinds))
     if needed > MOST_DENSE_BYTES:
-        limit = f"{needed / 1e9:.3g} GB made dense, more than {MOST_DENSE_BYTES / 1e9:g}"
         raise DataError(
-            f"{what} is sparse and takes {limit}: choose columns first, as VarianceThreshold does."
+            f"{what} is sparse and takes {needed / 1e9:.3g} GB made dense, more "
+            f"than {MOST_DENSE_BYTES / 1e9:g}: choose columns first, as "
+            "VarianceThreshold does."
         )
     return table.toarray() if is_matrix else table.astype(kinds)
 
@@ -288,9 +287,9 @@ def aligned(X: Any, **given: Any) -> list[Any]:
             owner = role
         elif hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
             if owner != "X" or not (rows.is_unique and rows.isin(index).all()):
-                what = f"{role} has another index than {owner}: give both the same"
                 raise DataError(
-                    f"{what}, or pass {role}.to_numpy() if its order is that of the rows of X."
+                    f"{role} has another index than {owner}: give both the same, or pass "
+                    f"{role}.to_numpy() if its order is that of the rows of X."
                 )
             values = values.loc[rows]
         found.append(values)
@@ -821,11 +820,14 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
             return Refusal(reason, ways[::-1] if have_digits else ways, "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
-            reason = (
-                f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), "
-                "to be removed"
+            return Refusal(
+                (
+                    f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), "
+                    "to be removed"
+                ),
+                (as_levels,),
+                "with_unit",
             )
-            return Refusal(reason, (as_levels,), "with_unit")
         if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
             return Refusal(
                 f"holds {len(texts)} different sentences (for example {texts[0]!r})",

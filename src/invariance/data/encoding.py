@@ -282,19 +282,20 @@ class ColumnSummary(NamedTuple):
                 )
         for name, levels in self.levels.items():
             if choices.missing_level and MISSING_LEVEL in map(level_of, levels.written):
-                what = (
-                    f"column {name!r} has a level {MISSING_LEVEL!r}, as missing values have "
-                    "with missing='level'"
-                )
                 raise DataError(
-                    f"{what}. Rename it, or make it missing values too",
+                    (
+                        f"column {name!r} has a level {MISSING_LEVEL!r}, as missing values have "
+                        "with missing='level'. Rename it, or make it missing values too"
+                    ),
                     use(na={name: [MISSING_LEVEL]}),
                 )
             listed = *choices.levels.get(name, levels.texts), MISSING_LEVEL
             strange = [text for text in levels.texts if text not in listed]
             if strange:
-                what = f"column {name!r} has levels that are not listed: {quoted(strange)}"
-                raise DataError(f"{what}. List them too, or leave those rows out.")
+                raise DataError(
+                    f"column {name!r} has levels that are not listed: {quoted(strange)}. "
+                    "List them too, or leave those rows out."
+                )
 
 
 # {column: {level: the environments that have it}}
@@ -332,11 +333,15 @@ def learn_encoding(
         and all(len(labels) == 1 for labels in where.values())
     ]
     if telling:
-        what = (
-            f"each level of {quoted(telling)} occurs in one environment only, so that anything "
-            "looks invariant"
+        warn(
+            Message(
+                (
+                    f"each level of {quoted(telling)} occurs in one environment only, so that "
+                    "anything looks invariant"
+                ),
+                use(exclude=[*choices.excluded, *telling]),
+            )
         )
-        warn(Message(what, use(exclude=[*choices.excluded, *telling])))
     if not learnt and not choices.groups and not choices.mending:
         return None
     ordered = {
@@ -375,8 +380,10 @@ def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
     for term in encoding.terms:
         for name in term.names:
             if name in makers:
-                what = f"columns {makers[name]!r} and {term.column!r} both make a column {name!r}"
-                raise DataError(f"{what}: rename one of them.")
+                raise DataError(
+                    f"columns {makers[name]!r} and {term.column!r} both make a column "
+                    f"{name!r}: rename one of them."
+                )
             makers[name] = term.column
     clash = [name for name in encoding.features.names if name in taken]
     if clash:

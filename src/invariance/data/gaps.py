@@ -122,14 +122,22 @@ class MissingValues:
             )
         ]
         if self.best is not None:
-            title = (
-                "Complete rows, if features with missing values are excluded one after the other"
+            found.append(
+                Section(
+                    (
+                        "Complete rows, if features with missing values are excluded one after the "
+                        "other"
+                    ),
+                    table=self._rows_kept(),
+                    notes=(
+                        (
+                            "* proposed: keeps most values (complete rows × features) to within "
+                            "5%, and most environments"
+                        ),
+                    ),
+                    text_columns=(4,),
+                )
             )
-            note = (
-                "* proposed: keeps most values (complete rows × features) to within 5%, and "
-                "most environments"
-            )
-            found.append(Section(title, table=self._rows_kept(), notes=(note,), text_columns=(4,)))
         return found
 
     def worst(self, n_columns: int, n_environments: int) -> tuple[list[int], list[int]]:

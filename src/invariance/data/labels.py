@@ -48,9 +48,9 @@ def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[H
         index = {value: place for place, value in enumerate(dict.fromkeys(values))}
     except TypeError:
         row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
-        found = f"{type(values[row]).__name__} {values[row]!r}"
         raise DataError(
-            f"label in row {row} is not hashable ({found}). Use strings, numbers or tuples."
+            f"label in row {row} is not hashable ({type(values[row]).__name__} "
+            f"{values[row]!r}). Use strings, numbers or tuples."
         ) from None
     raw = [index[value] for value in values]
     places: dict[Hashable, int] = {}

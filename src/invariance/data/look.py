@@ -172,9 +172,10 @@ class Look:
         points = {} if file is None else numbers_with_points(frame.to_native(), file)
         for name, (example, way) in points.items():
             if name in self.doubts:
-                reason = f"holds {example!r}, and decimals are commas"
                 self.doubts[name] = Refusal(
-                    reason, (way, use(categorical=[name])), "numbers_as_text"
+                    f"holds {example!r}, and decimals are commas",
+                    (way, use(categorical=[name])),
+                    "numbers_as_text",
                 )
         self.present: dict[str, Mask] = {}
         self.declared: dict[str, Mask] = {}
@@ -256,11 +257,16 @@ class Look:
         for name in self.features:
             yield from () if name in together else self._of_column(name)
         if together:
-            what = (
-                f"{quoted(together, 4)} are constant in every environment, "
-                f"{_NO_EFFECT.replace('has', 'have')}."
+            yield Finding(
+                "within",
+                None,
+                (
+                    f"{quoted(together, 4)} are constant in every environment, "
+                    f"{_NO_EFFECT.replace('has', 'have')}."
+                ),
+                (use(exclude=together),),
+                self.n_rows,
             )
-            yield Finding("within", None, what, (use(exclude=together),), self.n_rows)
 
     def _is_constant_within(self, name: str) -> bool:
         doubt = self.doubts.get(name)
@@ -311,8 +317,14 @@ class Look:
                 told = listing((" and ".join(map(ascii, group)) for group in groups), 4)
                 asks = "" if how == "print alike" else " Are they the same?"
                 mending = (merge,) if of_environments and merges else remedies
-                what = f"{column!r} has {kind} that {how}, {told}.{asks}"
-                yield Finding("labels_alike", column, what, mending, self._rows(found), found)
+                yield Finding(
+                    "labels_alike",
+                    column,
+                    f"{column!r} has {kind} that {how}, {told}.{asks}",
+                    mending,
+                    self._rows(found),
+                    found,
+                )
 
     def _rows(self, labels: Sequence[Hashable]) -> int:
         """How many these environments have"""
@@ -413,8 +425,10 @@ class Look:
                 only = f" in {quoted(where)} only" if len(where) == 1 < len(self.labels) else ""
                 what = f"{name!r} has {told}{only}, and no other value below 0."
             else:
-                others = f"all others are from {rest.min():g} to {rest.max():g}."
-                what = f"{name!r} has {told} in {rows_text(rows)}{self._single(where)}; {others}"
+                what = (
+                    f"{name!r} has {told} in {rows_text(rows)}{self._single(where)}; all "
+                    f"others are from {rest.min():g} to {rest.max():g}."
+                )
             yield Finding("far_values", name, what, (use(na={name: far}), leave_out), rows, where)
             values = rest
         different = np.unique(values)
@@ -547,9 +561,12 @@ class Look:
             found = np.isin(self.values[name], [texts.index(text) for text in signs])
             self.declared[name] = found
             rows = int(found.sum())
-            what = f"{name!r} has the level {quoted(signs)} in {rows_text(rows)}."
             yield Finding(
-                "signs", name, what, (use(na={name: signs}), use(categorical=[name])), rows
+                "signs",
+                name,
+                f"{name!r} has the level {quoted(signs)} in {rows_text(rows)}.",
+                (use(na={name: signs}), use(categorical=[name])),
+                rows,
             )
 
     def copies(self, left_out: Sequence[str | None], outcome: str | None) -> Iterator[Finding]:
@@ -675,15 +692,26 @@ class Look:
 
         unlabelled = int((self.codes < 0).sum())
         if unlabelled:
-            what = f"{self.environment!r} has no label in {rows_text(unlabelled)}."
-            yield Finding("missing", self.environment, what, ways(None), unlabelled)
+            yield Finding(
+                "missing",
+                self.environment,
+                f"{self.environment!r} has no label in {rows_text(unlabelled)}.",
+                ways(None),
+                unlabelled,
+            )
         none = self._written_none
         for name in (name for name in there if not self.present[name].all()):
             gone = ~self.present[name]
             n = int(gone.sum())
             how = f", written {_NONE!r}" if name in none else ""
-            what = f"{name!r} is missing in {rows_text(n)}{how}."
-            yield Finding("missing", name, what, ways(name), n, self._labels_of(gone))
+            yield Finding(
+                "missing",
+                name,
+                f"{name!r} is missing in {rows_text(n)}{how}.",
+                ways(name),
+                n,
+                self._labels_of(gone),
+            )
 
     def _exclusion(self, best: Exclusion, gaps: MissingValues) -> Finding:
         """The features without which most values are kept, and those without which every
@@ -691,10 +719,17 @@ class Look:
         now = gaps.exclusions[0]
         ways = dict.fromkeys([best, gaps.best_everywhere or best])
         remedies = [self._remedy_of(each, gaps) for each in ways]
-        what = (
-            f"All {now.features} features are complete in {now.rows} of {rows_text(self.n_rows)}."
+        return Finding(
+            "exclusion",
+            None,
+            (
+                f"All {now.features} features are complete in {now.rows} of "
+                f"{rows_text(self.n_rows)}."
+            ),
+            tuple(remedies),
+            self.n_rows - now.rows,
+            now.lost,
         )
-        return Finding("exclusion", None, what, tuple(remedies), self.n_rows - now.rows, now.lost)
 
     def _remedy_of(self, each: Exclusion, gaps: MissingValues) -> Remedy:
         """Environments that it loses are named, but for those that no exclusion keeps."""

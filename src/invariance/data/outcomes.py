@@ -36,16 +36,17 @@ class Outcome:
         found = [self.classes[int(k)] for k in np.unique(y)]
         told = listing(map(repr, found), 4)
         if len({" ".join(str(value).casefold().split()) for value in found}) < len(found):
-            what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
-            raise DataError(f"{what}, {told}: write them in the same way.")
+            raise DataError(
+                f"outcome {self.name!r} has classes that differ in capitals or blanks only, "
+                f"{told}: write them in the same way."
+            )
         if len(found) != 2:
             _refuse_numbers_as_text(found, self.name)
-            what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
-            rest = (
-                f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the "
-                "outcome"
+            raise DataError(
+                f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs "
+                f"two. Compare one with the rest: make a column of {self.name} == "
+                f"{found[0]!r} the outcome."
             )
-            raise DataError(f"{what}. {rest}.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
 
@@ -211,9 +212,11 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
             f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched."
         )
     found = in_order(present)
-    what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds"
-    which = f"Say which of them is the event, as {name} == {found[-1]!r} does."
-    raise DataError(f"{what} {listing(map(repr, found), 4)}. {which}")
+    raise DataError(
+        f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but "
+        f"holds {listing(map(repr, found), 4)}. Say which of them is the event, as {name} "
+        f"== {found[-1]!r} does."
+    )
 
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:

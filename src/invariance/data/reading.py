@@ -184,24 +184,33 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
     point = found.get((".", False))
     grouped_point = found.get((".", True))
     if comma and point:
-        what = (
-            f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column "
-            f"{point[0]!r}"
+        raise DataError(
+            (
+                f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column "
+                f"{point[0]!r}"
+            ),
+            use(decimal=","),
+            use(decimal="."),
         )
-        raise DataError(what, use(decimal=","), use(decimal="."))
     doubt = found.get((",", True)) if not comma else grouped_point
     if not doubt and not point and sep != ",":
         doubt = grouped_point
     if doubt:
         name, text, line = doubt
         sign = "," if "," in text else "."
-        either = f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
-        what = f"column {name!r} of {file} has {text!r} in line {line}, which may be {either}"
+        what = (
+            f"column {name!r} of {file} has {text!r} in line {line}, which may be "
+            f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
+        )
         # Beside decimal points no comma begins decimals: cells with one stay text.
         raise DataError(what, use(decimal="." if point else sign), use(thousands=sign))
     if comma:
-        what = f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is"
-        warn(Message(what, use(" if that is wrong", decimal=".")))
+        warn(
+            Message(
+                f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is",
+                use(" if that is wrong", decimal="."),
+            )
+        )
         return ","
     return "." if point or grouped_point else None
 
@@ -279,11 +288,13 @@ class TableFile(os.PathLike[str]):
                 "environment)."
             )
         if self.content is None and self.suffix is None:
-            what = (
-                f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what "
-                "separates its cells"
+            raise DataError(
+                (
+                    f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say "
+                    "what separates its cells"
+                ),
+                use(sep=","),
             )
-            raise DataError(what, use(sep=","))
         kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
         if kind == TEXT:
             with clear_errors(self), self.open() as stream:
@@ -342,12 +353,16 @@ class TableFile(os.PathLike[str]):
         header = list(map(one_line, records[0][1]))
         other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
         if len(header) == 1 and other is not None:
-            what = f"{self.name} has a single column {header[0]!r}, or lines of unequal length"
-            raise DataError(what, use(sep="tab" if other == "\t" else other))
+            raise DataError(
+                f"{self.name} has a single column {header[0]!r}, or lines of unequal length",
+                use(sep="tab" if other == "\t" else other),
+            )
         long = next((line for line, cells in records[1:] if any(cells[len(header) :])), 0)
         if long:
-            what = f"{self.name} cannot be parsed: line {long} has more cells than the header"
-            raise DataError(f"{what}. Give every row as many cells as the header.")
+            raise DataError(
+                f"{self.name} cannot be parsed: line {long} has more cells than the header. "
+                "Give every row as many cells as the header."
+            )
         if self.form.decimal is not None:
             return Sniffed(sep, self.form.decimal, encoding, skipped, header)
         sign = self.form.thousands
@@ -486,8 +501,15 @@ def _tell_of_codes(file: TableFile, frame: pd.DataFrame) -> None:
             )
     if found:
         where = listing(f"column {name!r} ({same})" for name, same in found.items())
-        what = f"numbers that are written in several ways are one in {where}; if they are labels"
-        warn(Message(what, use(as_text=list(found))))
+        warn(
+            Message(
+                (
+                    f"numbers that are written in several ways are one in {where}; if they are "
+                    "labels"
+                ),
+                use(as_text=list(found)),
+            )
+        )
 
 
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:

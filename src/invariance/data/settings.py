@@ -49,8 +49,11 @@ class FileFormat:
         check_known("thousands", self.thousands, (None, *THOUSANDS))
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
-            both = f"decimal and thousands are both {self.decimal!r}"
-            raise SettingError(both, use(decimal=other), use(thousands=None))
+            raise SettingError(
+                f"decimal and thousands are both {self.decimal!r}",
+                use(decimal=other),
+                use(thousands=None),
+            )
         decimal = self.decimal or _OTHER_SIGN.get(self.thousands or "")
         if sep is not None and sep == decimal:
             raise SettingError(f"sep and decimal are both {sep!r}", use(sep=None), use(sep=";"))
@@ -226,8 +229,10 @@ class Environments:
                 )
             claimed.update(parts)
             if str(name) in {str(label) for label in new if label not in parts}:
-                what = f"cannot merge into {in_quotes(name)}, which is another environment"
-                raise DataError(f"{what}: choose another label.")
+                raise DataError(
+                    f"cannot merge into {in_quotes(name)}, which is another environment: "
+                    "choose another label."
+                )
             new |= dict.fromkeys(parts, name)
             told = with_counts(parts, [n_rows[label] for label in parts])
             notes.append(f"merged {told} into one environment, {in_quotes(name)}.")
@@ -256,8 +261,10 @@ class Environments:
 def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
     """Raise where one environment is left of several."""
     if len(environments) == 1 and notes:
-        what = f"one environment is left, {in_quotes(environments[0])}"
-        raise DataError(f"{what}: {' '.join(notes)} Leave out or merge fewer.")
+        raise DataError(
+            f"one environment is left, {in_quotes(environments[0])}: {' '.join(notes)} "
+            "Leave out or merge fewer."
+        )
 
 
 ALL_ENVIRONMENTS = Environments()
@@ -275,8 +282,8 @@ def stated_once(name: str, whole: _Settings | None, parts: _Settings) -> _Settin
         if getattr(parts, each.name) != getattr(unset, each.name)
     ]
     if whole is not None and beside:
-        what = f"{beside[0]!r} came beside {name}=, which would not hear of it"
         raise SettingError(
-            f"{what}: state it there, {name}={type(parts).__name__}({beside[0]}=...)."
+            f"{beside[0]!r} came beside {name}=, which would not hear of it: state it "
+            f"there, {name}={type(parts).__name__}({beside[0]}=...)."
         )
     return parts if whole is None else whole

@@ -138,11 +138,10 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
         other = found.field(field.name)
         kinds = kind_of(field.type), kind_of(other.type)
         if None not in kinds and kinds[0] != kinds[1]:
-            what = (
-                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces "
-                "before it"
+            raise DataError(
+                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in "
+                "pieces before it: write it in the same type everywhere."
             )
-            raise DataError(f"{what}: write it in the same type everywhere.")
         fields.append(other if kinds[0] is None else field)
     return pa.schema(fields)
 
@@ -195,12 +194,12 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
         example = next(
             (value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0]
         )
-        found = (
-            f"column {name!r} of {where} holds values of several or unknown types (for "
-            f"example {example!r})"
-        )
         raise DataError(
-            f"{found}; write them as text, or leave them out", use(exclude=[name])
+            (
+                f"column {name!r} of {where} holds values of several or unknown types (for "
+                f"example {example!r}); write them as text, or leave them out"
+            ),
+            use(exclude=[name]),
         ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -271,9 +270,9 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     library = type(rows).__module__.split(".")[0]
     kind = type(rows).__name__
     if library in _CLUSTERS and kind == "DataFrame":
-        what = f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here"
         raise DataError(
-            f"{what}: pass the files that it comes from, such as rows='data/*.parquet'."
+            f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here: pass "
+            "the files that it comes from, such as rows='data/*.parquet'."
         )
     if (library, kind) == ("polars", "LazyFrame"):
         return QuerySource(name, *_lazy_frame(rows, name))
@@ -296,9 +295,9 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
             return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
     elif iterable and isinstance(rows, Iterable) and not single:
         return PiecesSource(rows, "the iterable")
-    what = f"{name} cannot be read from the type {type(rows).__name__}"
     raise DataError(
-        f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables."
+        f"{name} cannot be read from the type {type(rows).__name__}: pass files, a folder, "
+        "a pattern, a table, a query, or an iterable of tables."
     )
 
 
@@ -510,8 +509,10 @@ def table_files(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[
 def _files(path: PathLike) -> tuple[Path, list[Path]]:
     """The folder in which labels begin, and the files."""
     if "://" in os.fspath(path):
-        reader = f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()"
-        raise DataError(f"{os.fspath(path)!r} is no path on this machine: pass {reader}.")
+        raise DataError(
+            f"{os.fspath(path)!r} is no path on this machine: pass "
+            f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()."
+        )
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if place.is_dir():
         base = place
@@ -603,8 +604,10 @@ def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableF
         names = [name for name, _ in pairs]
         if sorted(names) != sorted(written[0]):
             lists = " and not ".join(quoted(each) or "none" for each in (names, written[0]))
-            what = f"the folders of {file.name} give it the labels {lists}"
-            raise DataError(f"{what}: all files need the same, once each.")
+            raise DataError(
+                f"the folders of {file.name} give it the labels {lists}: all files need the "
+                "same, once each."
+            )
     labels_of: list[dict[str, tuple[Any, Any]]] = [{} for _ in files]
     for name in written[0]:
         texts = [found[name] for found in written]
@@ -634,12 +637,10 @@ class FileSource(RowSource):
 
         for name, (_, kind) in self.files[0].labels.items():
             if name in schema.names:
-                what = (
-                    f"column {name!r} is in {self.files[0].name} and in the name of its "
-                    f"folder, {name}=…"
-                )
                 raise DataError(
-                    f"{what}: rename the folders, or leave that column out of the files."
+                    f"column {name!r} is in {self.files[0].name} and in the name of its "
+                    f"folder, {name}=…: rename the folders, or leave that column out of the "
+                    "files."
                 )
             schema = schema.append(pa.field(name, kind))
         return schema

@@ -151,11 +151,13 @@ def refuse_design(environment: Any, what: str) -> None:
 def refuse_repeats(variable: Along | None, counted: Weights) -> None:
     """Raise where weights repeat rows of a sequence."""
     if variable is not None and variable.ar and counted.total > counted.n_rows - counted.n_absent:
-        what = (
-            f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each "
-            "row occurs once"
+        raise DataError(
+            (
+                f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} "
+                "each row occurs once"
+            ),
+            use(" or leave the weights out", ar=0),
         )
-        raise DataError(what, use(" or leave the weights out", ar=0))
 
 
 class Factor(NamedTuple):
@@ -197,8 +199,10 @@ class Design:
                 )
         for (inner, outer), turned in combinations(_nested(factors), 2):
             if turned == (outer, inner):
-                what = f"environment columns {inner!r} and {outer!r} separate the same rows"
-                raise DataError(f"{what}: leave one of them out of the list.")
+                raise DataError(
+                    f"environment columns {inner!r} and {outer!r} separate the same rows: "
+                    "leave one of them out of the list."
+                )
         if parts.along is None:
             none = np.zeros(len(factors[0].codes), np.int64)
             return cls(factors, None, None, False, none, none)
@@ -216,12 +220,10 @@ class Design:
                 else []
             )
             if steady:
-                what = (
-                    f"{quoted(steady)} is the same in all rows of one {within}: with ar= its "
-                    "levels pass for noise"
-                )
                 raise SettingError(
-                    f"{what} that follows rows before. Compare by it without ar=, or leave it out."
+                    f"{quoted(steady)} is the same in all rows of one {within}: with ar= "
+                    "its levels pass for noise that follows rows before. Compare by it "
+                    "without ar=, or leave it out."
                 )
         n_values = len(np.unique(values[~np.isnan(values)]))
         if n_values < _FEWEST_VALUES:
@@ -435,14 +437,14 @@ class Design:
             return (told, before, ranked)
         n_windows = len(self.windows)
         n = rows_text(len(self.units))
-        gaps = (
-            f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} "
-            f"break{'s' * (n_gaps == 1)} sequences"
-        )
         return (
             told,
             before,
-            f"{gaps}: {n_windows:,} of {n} have the {ar} before them and are compared.",
+            (
+                f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} "
+                f"break{'s' * (n_gaps == 1)} sequences: {n_windows:,} of {n} have the {ar} "
+                "before them and are compared."
+            ),
             ranked,
         )
 
@@ -474,12 +476,10 @@ class Span:
         return np.asarray(~((values >= self.low) & (values <= self.high)))
 
     def told(self, beyond: NDArray[np.bool_]) -> str:
-        where = (
-            f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to "
-            f"{self.last}"
-        )
         return (
-            f"{where} of {self.column!r}, or have no value there, where coefficients may be others"
+            f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to "
+            f"{self.last} of {self.column!r}, or have no value there, where coefficients "
+            "may be others"
         )
 
 
@@ -642,12 +642,11 @@ def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
             each = f" of each {variable.within}"
             within = f", within={variable.within!r}"
             typed += f" --within {shlex.quote(variable.within)}"
-        what = (
-            f"{variable.column!r} is an irregular clock: after {n} the next comes in a part of "
-            f"a step ({unit})"
+        raise DataError(
+            f"{variable.column!r} is an irregular clock: after {n} the next comes in a part "
+            f"of a step ({unit}). Number the rows{each}, and compare along that column: "
+            f"along('number'{ar}{within}), in a terminal {typed}."
         )
-        command = f"along('number'{ar}{within}), in a terminal {typed}"
-        raise DataError(f"{what}. Number the rows{each}, and compare along that column: {command}.")
     return np.round(ratios).astype(np.int64)
 
 

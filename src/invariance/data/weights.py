@@ -50,17 +50,18 @@ def counts_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
     """(n,) whole numbers; raises where one is missing, below 0 or no whole number"""
     missing = int(np.isnan(weights).sum())
     if missing:
-        what = f"weights {column!r} are missing in {rows_text(missing)}"
-        raise DataError(f"{what}: give each row its count; 0 leaves a row out.")
+        raise DataError(
+            f"weights {column!r} are missing in {rows_text(missing)}: give each row its "
+            "count; 0 leaves a row out."
+        )
     wrong = (weights < 0.0) | (weights > _LARGEST) | (weights != np.rint(weights))
     if wrong.any():
-        example = f"for example {weights[wrong][0]:g}"
-        what = (
+        raise DataError(
             f"weights {column!r} are no whole numbers from 0 to {_LARGEST:,} in "
-            f"{rows_text(int(wrong.sum()))}"
+            f"{rows_text(int(wrong.sum()))} (for example {weights[wrong][0]:g}), and "
+            "likelihoods count rows. Give counts, or draw rows in proportion to these "
+            "weights first."
         )
-        remedy = "Give counts, or draw rows in proportion to these weights first"
-        raise DataError(f"{what} ({example}), and likelihoods count rows. {remedy}.")
     counts = weights.astype(np.int64)
     return counts, Weights(column, len(counts), int((counts == 0).sum()), int(counts.sum()))
 
@@ -84,15 +85,13 @@ def weighted(given: Mapping[str, Any], weights: Any, role: str) -> tuple[dict[st
     needed = 8.0 * _COPIES * counted.total * n_columns
     free = free_bytes()
     if free is not None and needed > free:
-        what = (
-            f"rows with weights {name!r} count as {counted.total:,}, which take "
-            f"{needed / 1e9:.3g} GB"
-        )
         raise DataError(
-            f"{what}, and {free / 1e9:.3g} GB are free: use Moments.from_rows, or smaller weights."
+            f"rows with weights {name!r} count as {counted.total:,}, which take "
+            f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free: "
+            "use Moments.from_rows, or smaller weights."
         )
     rows = np.repeat(np.arange(len(counts)), counts)
-    return {what: _of_rows(values, rows) for what, values in given.items()}, counted
+    return {what: rows_of(values, rows) for what, values in given.items()}, counted
 
 
 def _length(values: Any) -> int:
@@ -104,7 +103,7 @@ def _length(values: Any) -> int:
     )
 
 
-def _of_rows(values: Any, rows: NDArray[np.intp]) -> Any:
+def rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
     """These rows of a table, a series, an array, a list or a design; None stays None."""
     import narwhals as nw
 
