@@ -301,7 +301,7 @@ def _looked(
     found += look.copies(left_out_by(found), outcome)
     gaps = look.gaps(found, used)
     findings = [*found, *look.missing(found, used, gaps)]
-    described = tuple(map(look.described, names))
+    described = tuple(look.columns[name].described() for name in names)
     settings = dict(form or {}) | _merged(findings, columns)
     if outcome is not None and environment is not None:
         settings, more = _tried(settings, attempt)
