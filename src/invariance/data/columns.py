@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from numbers import Real
 from statistics import median
 from types import MappingProxyType
@@ -74,9 +75,8 @@ def dense(table: Any, what: str) -> Any:
     """A matrix of scipy, or a frame of pandas with sparse columns, made dense up to so many bytes;
     others stay."""
     is_matrix = hasattr(table, "toarray") and hasattr(table, "nnz")
-    types = (
-        table.dtypes.items() if hasattr(table, "set_axis") and hasattr(table, "columns") else ()
-    )  # of pandas
+    is_pandas = hasattr(table, "set_axis") and hasattr(table, "columns")
+    types = table.dtypes.items() if is_pandas else ()
     kinds = {name: kind.subtype for name, kind in types if hasattr(kind, "fill_value")}
     if not is_matrix and not kinds:
         return table
@@ -131,10 +131,15 @@ def text_as_numbers(series: Any, name: str) -> Floats:
     return mapped(series, float)
 
 
+def cells(series: Any) -> list[Any]:
+    """The values of a narwhals Series, None where one is missing"""
+    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    return [None if gone else value for value, gone in pairs]
+
+
 def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
     """(N,) the number of each value of a narwhals Series, NaN where it is missing"""
-    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
-    return np.array([np.nan if gone else number(value) for value, gone in pairs])
+    return np.array([np.nan if value is None else number(value) for value in cells(series)])
 
 
 def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: str | None) -> Any:
@@ -145,14 +150,12 @@ def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: 
         decimal=decimal, thousands=thousands
     )  # raises where they are unknown, or both the same
     form = NumberForm(decimal or ".", thousands)
-    read = {}
+    made = []
     for name in columns if form != AS_PYTHON else ():
-        if frame[name].dtype == nw.String and form.reads(present_values(frame[name])):
-            read[name] = mapped(frame[name], lambda text: float(str(form.plain(text))))
-    made = [
-        nw.new_series(name, values, nw.Float64, backend=frame.implementation)
-        for name, values in read.items()
-    ]
+        series = frame[name]
+        if series.dtype == nw.String and form.reads(present_values(series)):
+            values = mapped(series, form.number)
+            made.append(nw.new_series(name, values, nw.Float64, backend=frame.implementation))
     return frame.with_columns(*made) if made else frame
 
 
@@ -198,12 +201,9 @@ def beyond_double(values: Any) -> int | None:
         whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
     else:
         whole = series.dtype.is_integer() and series.null_count() < len(series)
-    ends = (
-        [end for end in (values.min(), values.max()) if end is not None and end == end]
-        if whole
-        else []
-    )
-    largest = max(map(int, ends), key=abs, default=0)
+    if not whole:
+        return None
+    largest = max(int(values.min()), int(values.max()), key=abs)
     return largest if abs(largest) > LARGEST_WHOLE else None
 
 
@@ -260,18 +260,20 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
             f"table[{labels!r}]."
         )
     shape: tuple[int, ...] = getattr(labels, "shape", (0,))
-    if len(shape) == 2 and shape[1] == 1:
+    if shape[1:] == (1,):
         labels = np.asarray(labels).ravel()
     elif len(shape) != 1:
         raise DataError(f"{role} has shape {shape}: pass one label per row, shape (N,).")
     if isinstance(labels, np.ndarray):
         return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
     series = as_series(labels)
-    if series is None and not isinstance(labels, Iterable):
+    if series is not None:
+        return series.to_list()
+    if not isinstance(labels, Iterable):
         raise DataError(
             f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row."
         )
-    return list(labels) if series is None else series.to_list()
+    return list(labels)
 
 
 def aligned(X: Any, **given: Any) -> list[Any]:
@@ -322,21 +324,18 @@ class Mending:
     def notes(self) -> tuple[str, ...]:
         """What was changed, a sentence for each."""
         limits = {"half": "half of the limit", "limit": "the limit", "missing": "missing"}
-        said = (
-            ()
-            if self.below_limit is None
-            else (f"values such as '<0.5' count as {limits[self.below_limit]}.",)
-        )
+        said = []
+        if self.below_limit is not None:
+            said.append(f"values such as '<0.5' count as {limits[self.below_limit]}.")
         columns: dict[tuple[str, ...], list[str]] = {}
         for name, codes in self.na.items():
             columns.setdefault(codes, []).append(name)
         for codes, names in columns.items():
             counted = "count" if len(codes) > 1 else "counts"
-            said = (
-                *said,
-                f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}.",
+            said.append(
+                f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}."
             )
-        return said
+        return tuple(said)
 
     def of(self, columns: Collection[str]) -> Mending:
         """What is needed to read these columns."""
@@ -351,22 +350,18 @@ class Mending:
             return series
         import narwhals as nw
 
-        values = [
-            None if gone else value
-            for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True)
-        ]
+        values = cells(series)
         as_numbers = {float(code) for code in codes if reads_as_number(code)}
         kept = [
             None if value is None or _is_one_of(value, codes, as_numbers) else value
             for value in values
         ]
         texts = {value for value in kept if isinstance(value, str)}
-        found = ((text, limit_of(text)) for text in texts) if self.below_limit is not None else ()
-        limits = {text: limit for text, limit in found if limit is not None}
-        changed = kept != values
-        if limits and all(text in limits or reads_as_number(text) for text in texts):
+        limits = {text: limit for text in texts if (limit := limit_of(text)) is not None}
+        counted = self.below_limit is not None and texts and _are_limits(texts, limits)
+        if counted:
             kept = [self._counted(*limits[value]) if value in limits else value for value in kept]
-        elif not changed:
+        elif kept == values:
             return series
         if series.dtype.is_numeric() or (
             texts and all(value is None or reads_as_number(value) for value in kept)
@@ -596,11 +591,8 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     """{column: its levels as text, the first of which is the reference}"""
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
-        texts = (
-            ()
-            if isinstance(values, str) or not isinstance(values, Iterable)
-            else tuple(map(level_of, values))
-        )
+        listed = isinstance(values, Iterable) and not isinstance(values, str)
+        texts = tuple(map(level_of, values)) if listed else ()
         if not texts or len(set(texts)) < len(texts):
             example = use(categorical={str(name): ["a", "b"]})
             raise SettingError(
@@ -624,7 +616,8 @@ def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]
     named = dict(terms).items() if by_name else [(term.column, term) for term in terms]
     parsed: dict[str, tuple[Member, ...]] = {}
     owners: dict[str, str] = {}
-    for name, given in ((str(name), given) for name, given in named):
+    for name, given in named:
+        name = str(name)
         given = [given] if isinstance(given, Spline) else given
         if isinstance(given, str) or not isinstance(given, Iterable) or not list(given):
             raise SettingError(
@@ -751,56 +744,47 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     import narwhals as nw
 
     dtype = series.dtype
+    as_levels = use(categorical=[name])
     if name in choices.numeric:
         return text_as_numbers
     if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
         if name in choices.categorical:
             return level_codes
         largest = beyond_double(series)
-        return (
-            series_values
-            if largest is None
-            else Refusal(_beyond(largest), (use(categorical=[name]),), "identifier")
-        )
+        if largest is None:
+            return series_values
+        return Refusal(_beyond(largest), (as_levels,), "identifier")
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
     present = present_values(series)
     reason = _why_no_numbers(series)
-    code, reason = (
-        ("dates", f"{reason}: dates or times") if dtype.is_temporal() else ("objects", reason)
-    )
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
-        return Refusal(reason, code=code)
+        return Refusal(reason)
     if name in choices.categorical:
         return level_codes
     if all(isinstance(value, _TRUTHS) for value in present):
         return series_values
-    numbers = not dtype.is_temporal() and all(map(reads_as_number, present))
-    code = "numbers_as_text" if numbers else code
-    return Refusal(reason, (use(numeric=[name]) if numbers else use(categorical=[name]),), code)
+    if dtype.is_temporal():
+        return Refusal(f"{reason}: dates or times", (as_levels,), "dates")
+    if all(map(reads_as_number, present)):
+        return Refusal(reason, (use(numeric=[name]),), "numbers_as_text")
+    return Refusal(reason, (as_levels,))
 
 
 def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts = levels.texts
     as_levels = use(categorical=[name])
+    example = f"(for example {texts[0]!r})" if texts else ""
     if texts and not levels.declared:
-        if sum(_MOMENT.fullmatch(text) is not None for text in texts) >= _MEANT_AS_DATES * len(
-            texts
-        ):
-            return Refusal(
-                f"holds dates or times (for example {texts[0]!r})", (as_levels,), "dates"
-            )
+        n_dates = sum(_MOMENT.fullmatch(text) is not None for text in texts)
+        if n_dates >= _MEANT_AS_DATES * len(texts):
+            return Refusal(f"holds dates or times {example}", (as_levels,), "dates")
         limits = [text for text in texts if limit_of(text) is not None]
-        if 0 < 2 * len(limits) < len(texts) and all(
-            reads_as_number(text) or limit_of(text) for text in texts
-        ):
+        if 2 * len(limits) < len(texts) and _are_limits(texts, limits):
             ways = tuple(use(below_limit=way) for way in BELOW_LIMIT)
-            return Refusal(
-                f"holds numbers and limits of detection ({quoted(limits, 4)})",
-                ways,
-                "detection_limit",
-            )
+            reason = f"holds numbers and limits of detection ({quoted(limits, 4)})"
+            return Refusal(reason, ways, "detection_limit")
         formats = number_formats(texts)
         strange = [text for text in texts if not reads_as_number(text)]
         if formats or not strange:
@@ -820,46 +804,36 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
             return Refusal(reason, ways[::-1] if have_digits else ways, "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
-            return Refusal(
-                (
-                    f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), "
-                    "to be removed"
-                ),
-                (as_levels,),
-                "with_unit",
-            )
+            reason = f"holds numbers with {units.pop()!r} after them {example}, to be removed"
+            return Refusal(reason, (as_levels,), "with_unit")
         if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
-            return Refusal(
-                f"holds {len(texts)} different sentences (for example {texts[0]!r})",
-                (as_levels,),
-                "text",
-            )
+            reason = f"holds {len(texts)} different sentences {example}"
+            return Refusal(reason, (as_levels,), "text")
     if len(texts) > MOST_LEVELS * n_rows:
-        shown = (
-            f"is not numeric but has {len(texts)} different values in {n_rows} rows (for "
-            f"example {texts[0]!r})"
-        )
+        reason = f"is not numeric but has {len(texts)} different values in {n_rows} rows {example}"
         words = any(len(text.split()) > 1 for text in texts)
-        return Refusal(shown, (as_levels,), "text" if words else "identifier")
+        return Refusal(reason, (as_levels,), "text" if words else "identifier")
     return None
+
+
+def _are_limits(texts: Collection[str], limits: Collection[str]) -> bool:
+    """Whether some of the texts are limits of detection, and all others are numbers."""
+    return bool(limits) and all(text in limits or reads_as_number(text) for text in texts)
 
 
 def as_mended(series: Any, name: str, choices: Choices, remedy: Remedy) -> Floats | None:
     """(N,) numbers of a column of text with what a remedy changes in it; None if it changes
     something else."""
     settings = dict(remedy.settings)
-    mending = choices.mending
+    na = dict(choices.mending.na)
     if "na" in settings:
-        codes = (*mending.na.get(name, ()), *map(level_of, settings["na"][name]))
-        mending = replace(mending, na={**mending.na, name: codes})
-    elif "below_limit" in settings:
-        mending = replace(mending, below_limit=settings["below_limit"])
-    elif "numeric" not in settings:
-        return None
+        na[name] = (*na.get(name, ()), *map(level_of, settings["na"][name]))
+    mending = Mending(settings.get("below_limit", choices.mending.below_limit), na)
     mended = mending.series(series, name)
     if "numeric" in settings:
         return text_as_numbers(mended, name)
-    return series_values(mended, name) if mended.dtype.is_numeric() else None
+    changes = "na" in settings or "below_limit" in settings
+    return series_values(mended, name) if changes and mended.dtype.is_numeric() else None
 
 
 def refuse(
@@ -871,24 +845,14 @@ def refuse(
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
     lists: dict[str, Any] = {"exclude": [*excluded, *refused]}
-    remedies = [remedy for each in refused.values() for remedy in each.remedies]
-    formats = [
-        remedy for remedy in remedies if all(isinstance(value, str) for _, value in remedy.settings)
-    ]
-    for setting, value in (
-        pair for remedy in remedies if remedy not in formats for pair in remedy.settings
-    ):
-        if isinstance(value, Mapping) and not streamed:
-            lists[setting] = lists.get(setting, {}) | value
-        else:
-            words = (
-                [word for words in value.values() for word in words]
-                if isinstance(value, Mapping)
-                else value
-            )
-            lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *words]))
-    raise DataError(
-        found,
-        *(use(**{setting: names}) for setting, names in lists.items()),
-        *dict.fromkeys(formats),
-    )
+    formats: dict[Remedy, None] = {}
+    for remedy in chain.from_iterable(refusal.remedies for refusal in refused.values()):
+        for setting, value in remedy.settings:
+            if isinstance(value, str):
+                formats[remedy] = None
+            elif isinstance(value, Mapping) and not streamed:
+                lists[setting] = lists.get(setting, {}) | value
+            else:
+                words = chain(*value.values()) if isinstance(value, Mapping) else value
+                lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *words]))
+    raise DataError(found, *(use(**{setting: names}) for setting, names in lists.items()), *formats)
