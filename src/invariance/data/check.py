@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What findings are about that are about no column
-_WHOLE = "the table"
+_WHOLE_TABLE = "the table"
 # So many columns of which the same is said stand in one line.
 MANY_COLUMNS = 4
 # Refusals of the reader that are mended one after the other
@@ -109,7 +109,7 @@ class DataCheck(Rendered):
             f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, "
             f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
         )
-        facts = tuple((label, message) for label, message in _together(self.findings))
+        facts = tuple((label, message) for label, message in _by_sentence(self.findings))
         first = Section(title, () if facts else ("Nothing speaks against fitting it.",), facts)
         return [first, *self.missing_values.sections(self.environment)]
 
@@ -131,7 +131,7 @@ class DataCheck(Rendered):
             for each in self.findings
         ]
         content = {"format": "invariance.check/2", **about, "findings": findings}
-        return written(_plain(content | {"missing": self.missing_values.to_plain()}), path)
+        return written(_for_json(content | {"missing": self.missing_values.to_plain()}), path)
 
 
 def check(
@@ -401,7 +401,7 @@ def _as_sentence(message: Message) -> str:
     return what if begins_with_setting else what[:1].upper() + what[1:]
 
 
-def _together(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
+def _by_sentence(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
     """(column, message), with findings that say the same of many columns in one line."""
     alike: dict[Any, list[Finding]] = {}
     for finding in findings:
@@ -414,7 +414,7 @@ def _together(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
         alike.setdefault(same if finding.column is not None else id(finding), []).append(finding)
     for same, members in alike.items():
         if len(members) < MANY_COLUMNS:
-            yield from ((finding.column or _WHOLE, finding.message) for finding in members)
+            yield from ((finding.column or _WHOLE_TABLE, finding.message) for finding in members)
             continue
         names = listing((repr(finding.column) for finding in members), 12)
         label = f"{len(members)} columns"
@@ -428,12 +428,12 @@ def _together(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
         yield label, Message(what.removesuffix("."), *([use(**merged)] if merged else []))
 
 
-def _plain(value: Any) -> Any:
+def _for_json(value: Any) -> Any:
     """What JSON can hold: labels that are dates, and splines, as text"""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _for_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_for_json(each) for each in value]
     return (
         value if value is None or isinstance(value, str | int | float | np.number) else str(value)
     )
@@ -468,7 +468,7 @@ def _with(settings: Mapping[str, Any], remedy: Remedy) -> dict[str, Any]:
     for name, value in remedy.settings:
         known = merged.get(name)
         if name == "na":
-            merged[name] = _joined(known or {}, value)
+            merged[name] = _joined_codes(known or {}, value)
         elif isinstance(value, dict):
             merged[name] = {**(known or {}), **value}
         elif isinstance(value, list):
@@ -478,20 +478,22 @@ def _with(settings: Mapping[str, Any], remedy: Remedy) -> dict[str, Any]:
     gone = merged.get("exclude", ())
     for name in ("categorical", "numeric", "na"):
         if gone and not set(gone).isdisjoint(merged.get(name, ())):
-            merged[name] = _without(merged[name], gone)
+            merged[name] = _without_columns(merged[name], gone)
             if not merged[name]:
                 del merged[name]
     return merged
 
 
-def _without(listed: Any, names: Sequence[str]) -> Any:
+def _without_columns(listed: Any, names: Sequence[str]) -> Any:
     """A list of columns, or a mapping of columns, without some"""
     if isinstance(listed, Mapping):
         return {name: value for name, value in listed.items() if name not in names}
     return [name for name in listed if name not in names]
 
 
-def _joined(known: Mapping[str, Sequence[Any]], new: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _joined_codes(
+    known: Mapping[str, Sequence[Any]], new: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
     """{column: codes of missing values} of both, each once"""
     joined = dict(known)
     for name, codes in new.items():

@@ -18,7 +18,7 @@ from .._tools.text import in_series
 from ..exceptions import DataError, Remedy, SettingError, use
 from .basis import Spline
 from .checks import check_unique, nearest, quoted, with_counts
-from .labels import encode_labels, in_natural_order, level_of, written
+from .labels import encode_labels, in_natural_order, level_of, written_values
 from .reading import AS_PYTHON, NumberForm, limit_of, number_formats, reads_as_number
 from .settings import BELOW_LIMIT, Columns, FileFormat, listed_names
 
@@ -437,7 +437,7 @@ def coded(
     position: dict[str | None, float] = {text: float(k) for k, text in enumerate(ordered)}
     if missing_level and 0 < (first_seen < 0).sum() < len(values):
         position[None] = position.setdefault(MISSING_LEVEL, float(len(ordered)))
-    levels = Levels(tuple(filter(None, position)), bool(categories), written=written(values))
+    levels = Levels(tuple(filter(None, position)), bool(categories), written=written_values(values))
     return np.array([*(position[text] for text in texts), position.get(None, np.nan)])[
         first_seen
     ], levels
@@ -591,8 +591,8 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     """{column: its levels as text, the first of which is the reference}"""
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
-        listed = isinstance(values, Iterable) and not isinstance(values, str)
-        texts = tuple(map(level_of, values)) if listed else ()
+        is_list = isinstance(values, Iterable) and not isinstance(values, str)
+        texts = tuple(map(level_of, values)) if is_list else ()
         if not texts or len(set(texts)) < len(texts):
             example = use(categorical={str(name): ["a", "b"]})
             raise SettingError(
@@ -643,7 +643,7 @@ def column_of(member: Member) -> str:
 
 
 # Text with more levels than this share of the rows is a list of names, not a category.
-MOST_LEVELS = 0.5
+MAX_LEVEL_SHARE = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
 _MEANT_AS_DATES = 0.9
@@ -809,7 +809,7 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
             reason = f"holds {len(texts)} different sentences {example}"
             return Refusal(reason, (as_levels,), "text")
-    if len(texts) > MOST_LEVELS * n_rows:
+    if len(texts) > MAX_LEVEL_SHARE * n_rows:
         reason = f"is not numeric but has {len(texts)} different values in {n_rows} rows {example}"
         words = any(len(text.split()) > 1 for text in texts)
         return Refusal(reason, (as_levels,), "text" if words else "identifier")

@@ -178,7 +178,7 @@ class MissingValues:
     def _rows_kept(self) -> tuple[tuple[str, ...], ...]:
         """A line for each exclusion, up to two after the best."""
         best = self.exclusions.index(self.best) if self.best is not None else 0
-        lines = [("", "features", "rows", "environments", "without")]
+        lines: list[tuple[str, ...]] = [("", "features", "rows", "environments", "without")]
         before: tuple[str, ...] = ()
         last = min(best + 2, len(self.exclusions) - 1)
         first = max(0, last - MAX_LINES)

@@ -62,7 +62,7 @@ CODES = {
 }
 # A column with more different values is not shown as environments.
 MOST_GROUPS = 200
-_EXAMPLES = 3
+_EXAMPLES_SHOWN = 3
 _ID = re.compile(
     r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row(.?names?)?|mrn|uid|pid|patient|subject|case|record))$|[IU]D$"
 )
@@ -70,14 +70,14 @@ _CODES = re.compile(
     r"(?i)(^|[\W_])(codes?|wards?|types?|groups?|class|category|kind|status|region|department|dept|site|icd|zip)$"
 )
 _FEWEST_IDS = 10
-_MOST_CODES = 20
+_MAX_CODES = 20
 # Levels that stand for a missing value
-_SIGNS = "?", "."
+_MISSING_SIGNS = "?", "."
 # Findings of columns that are first to be left out
 _UNUSABLE = "identifier", "dates", "text", "with_unit", "objects"
 # A word for missing values that is as often a level of its own: no pupil reacts, there is no
 # basement.
-_NONE = "None"
+_NONE_AS_WORD = "None"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def left_out_by(findings: Sequence[Finding]) -> list[str]:
     return list(dict.fromkeys(name for listed in lists for name in listed))
 
 
-class Sites(NamedTuple):
+class RowLabels(NamedTuple):
     """Environments of rows. labels : E of them; codes (N,) : into the labels, -1 where missing"""
 
     labels: tuple[Hashable, ...]
@@ -190,7 +190,7 @@ class LookedColumn:
     is_read: bool
     is_mended: bool
     is_chosen: bool
-    sites: Sites
+    sites: RowLabels
 
     @property
     def complete(self) -> Mask:
@@ -231,7 +231,7 @@ class LookedColumn:
             self._kind(len(levels)),
             len(levels),
             len(self.values) - len(values),
-            tuple(levels[:_EXAMPLES]),
+            tuple(levels[:_EXAMPLES_SHOWN]),
             tuple(groups.items()),
             self._as_outcome(),
         )
@@ -349,7 +349,7 @@ class LookedColumn:
             yield Finding("far_values", name, what, (use(na={name: far}), leave_out), rows, where)
         different = np.unique(values)
         whole = bool((values == np.rint(values)).all())
-        few = 2 < len(different) <= _MOST_CODES and len(different) * 10 <= len(self.values)
+        few = 2 < len(different) <= _MAX_CODES and len(different) * 10 <= len(self.values)
         if whole and few and _CODES.search(name):
             shown = quoted((f"{value:g}" for value in different), 6)
             what = f"{name!r} looks like codes of {len(different)} levels, {shown}."
@@ -448,7 +448,7 @@ class LookedColumn:
     def _signs(self, levels: Sequence[str]) -> Iterator[Finding]:
         """Levels such as '?', which stand for missing values."""
         name = self.name
-        signs = [text for text in levels if text in _SIGNS]
+        signs = [text for text in levels if text in _MISSING_SIGNS]
         if signs and len(levels) > len(signs) + 1 and not self.is_chosen:
             self._declare([levels.index(text) for text in signs])
             rows = int(self.declared.sum())
@@ -480,7 +480,7 @@ class Look:
         if environment is not None:
             places, labels = encode_labels(frame[environment].to_list())
             codes = places.astype(np.int64)
-        self.sites = Sites(labels, codes)
+        self.sites = RowLabels(labels, codes)
         doubts = ColumnSummary.of(raw).refusals(choices)
         points = {} if file is None else numbers_with_points(frame.to_native(), file)
         for name in points.keys() & doubts.keys():
@@ -567,7 +567,11 @@ class Look:
         if self.file is None or self.file.kind != TEXT or not names:
             return []
         words = words_for_missing(self.file, names)
-        return [name for name in names if words[name] == {_NONE} and _NONE not in self.file.form.na]
+        return [
+            name
+            for name in names
+            if words[name] == {_NONE_AS_WORD} and _NONE_AS_WORD not in self.file.form.na
+        ]
 
     @cached_property
     def _fillable(self) -> list[str]:
@@ -652,7 +656,7 @@ class Look:
             n = int((~column.present).sum())
             if n:
                 name = column.name
-                how = f", written {_NONE!r}" if name in self._written_none else ""
+                how = f", written {_NONE_AS_WORD!r}" if name in self._written_none else ""
                 what = f"{name!r} is missing in {rows_text(n)}{how}."
                 where = self.sites.of(~column.present)
                 yield Finding("missing", name, what, ways(name), n, where)
@@ -683,7 +687,7 @@ class Look:
 
 
 def labels_alike(
-    column: str, labels: Sequence[Hashable], sites: Sites | None = None
+    column: str, labels: Sequence[Hashable], sites: RowLabels | None = None
 ) -> Iterator[Finding]:
     """Levels or, with their rows, environments that may be the same. Capitals may mean something,
     and leading zeros of levels: these are questions."""

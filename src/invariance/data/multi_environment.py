@@ -53,7 +53,7 @@ from .outcomes import (
     Classes,
     Outcome,
     OutcomeKind,
-    in_words,
+    class_in_words,
     one_series,
     outcome_column,
     outcome_kind,
@@ -67,7 +67,7 @@ from .reading import TableFile, column_names, read_columns, with_columns
 from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single, stated_once
 from .site_level import SiteLevel, warn_of_site_level
 from .structure import Along, Clock, Design, clock_of, parts_of, refuse_repeats
-from .weights import Weights, rows_of, weighted
+from .weights import Weights, rows_at, weighted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,7 +182,7 @@ class MultiEnvironmentData:
         columns += () if self.design is None else self.design.notes
         if self.classes is None:
             return columns
-        first, second = map(in_words, self.classes)
+        first, second = map(class_in_words, self.classes)
         return (f"outcome {self.outcome_name}: {second} against {first}.", *columns)
 
     @property
@@ -216,7 +216,7 @@ class MultiEnvironmentData:
         rows = np.isin(self.environment_index, places)
         labels = tuple(self.environments[place] for place in places)
         per_row = {
-            name: rows_of(getattr(self, name), rows)
+            name: rows_at(getattr(self, name), rows)
             for name in ("y", "event", "exposure", "design", "clock")
         }
         left = replace(
@@ -583,7 +583,7 @@ class _Rows(NamedTuple):
 
     def of(self, rows: Mask, labels: Sequence[Hashable]) -> tuple[_Rows, tuple[Hashable, ...]]:
         """The rows of a mask (N,), with codes into the labels that occur there."""
-        left = _Rows(*(rows_of(each, rows) for each in self))
+        left = _Rows(*(rows_at(each, rows) for each in self))
         codes, environments = encode_labels([labels[code] for code in left.codes])
         return left._replace(codes=codes), environments
 

@@ -129,7 +129,7 @@ def two_values(y: Floats) -> tuple[float, float] | None:
     return (low, high) if low < high and ((y == low) | (y == high)).all() else None
 
 
-def in_words(value: Hashable) -> str:
+def class_in_words(value: Hashable) -> str:
     """A class as it is said: text in quotes, numbers without a needless 0."""
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
@@ -232,7 +232,7 @@ ROWS_PER_VALUE = 2
 # it, whatever is drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
 LOW = 0.4
 # Sums of squares are as of two values where they leave this share of what such values have at most.
-_ROUNDING = 1e-9
+_SQUARES_ROUNDING = 1e-9
 
 
 class OutcomeKind(NamedTuple):
@@ -260,7 +260,8 @@ def outcome_kind(
     two = classes or two_values(y)
     if two is not None:
         return OutcomeKind(
-            "classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}"
+            "classes",
+            f"{name} has two values: {class_in_words(two[0])} and {class_in_words(two[1])}",
         )
     n_values = len(np.unique(y)) if y.min() >= 0.0 and not (y != np.rint(y)).any() else None
     return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
@@ -285,5 +286,5 @@ def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: fl
     """Whether numbers are all at the ends of their range: between these nothing varies as much;
     scatter: the sum of squared deviations from the mean"""
     return low < high and bool(
-        np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING, atol=0.0)
+        np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_SQUARES_ROUNDING, atol=0.0)
     )

@@ -38,15 +38,15 @@ EXCEL = ".xlsx"
 _SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
 _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
-_SAMPLE = 1 << 18  # bytes
+_SNIFFED_BYTES = 1 << 18  # bytes
 _ALL_ROWS = 1 << 60
-_MOST_CODES = 200  # different values that may be labels
+_MAX_LABELS = 200  # different values that may be labels
 _NEEDS = {
     PARQUET: "pyarrow: pip install 'invariant-prediction[parquet]'",
     EXCEL: "openpyxl: pip install 'invariant-prediction[excel]'",
 }
 _UNDEFINED = "nan", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
-MISSING = frozenset(
+MISSING_WORDS = frozenset(
     {
         "",
         "NA",
@@ -335,7 +335,7 @@ class TableFile(os.PathLike[str]):
     @cached_property
     def missing(self) -> frozenset[str]:
         """Words that stand for missing values."""
-        return frozenset(self.form.na) | (MISSING if self.kind != PARQUET else frozenset())
+        return frozenset(self.form.na) | (MISSING_WORDS if self.kind != PARQUET else frozenset())
 
     @cached_property
     def sniffed(self) -> Sniffed:
@@ -382,8 +382,8 @@ class TableFile(os.PathLike[str]):
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole and at least two, and the encoding."""
         with self.open() as stream:
-            start = stream.read(_SAMPLE)
-            while start.count(b"\n") < 2 and (more := stream.read(_SAMPLE)):
+            start = stream.read(_SNIFFED_BYTES)
+            while start.count(b"\n") < 2 and (more := stream.read(_SNIFFED_BYTES)):
                 start += more
             whole = not stream.read(1)
         marked = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -410,7 +410,7 @@ class TableFile(os.PathLike[str]):
                 raise DataError(
                     f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4])
                 )
-            options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
+            options: dict[str, Any] = {"na_values": list(MISSING_WORDS), "keep_default_na": False}
             frame = pd.read_excel(
                 book, sheet_name=stated or sheets[0], header=None, dtype=object, **options
             )
@@ -491,12 +491,12 @@ def _tell_of_codes(file: TableFile, frame: pd.DataFrame) -> None:
     few = [
         str(name)
         for name, column in frame.items()
-        if column.dtype.kind in "biuf" and column.nunique() <= _MOST_CODES
+        if column.dtype.kind in "biuf" and column.nunique() <= _MAX_LABELS
     ]
     found = {}
     for name, texts in read_columns(file, few, as_text=few).items() if few else ():
         forms = texts.str.strip().groupby(frame[name].to_numpy()).unique()
-        several = forms[forms.map(len).idxmax()]
+        several: Sequence[str] = max(forms, key=len, default=())
         if len(several) > 1:
             found[str(name)] = " and ".join(map(repr, sorted(several)[:3]))
     if found:
@@ -581,7 +581,7 @@ def iter_columns(
     """As `read_columns`, in frames of at most so many rows"""
     file = TableFile.of(path)
     kept = {*as_text, *([] if labels is None else [labels])}
-    finished = partial(_finished, file=file, kept=kept, other_forms=other_forms)
+    finished = partial(_with_numbers, file=file, kept=kept, other_forms=other_forms)
     if file.kind != TEXT:
         with clear_errors(file):
             frame = finished(_stored(file, list(columns), as_text))
@@ -658,7 +658,7 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
     )
 
 
-def _finished(
+def _with_numbers(
     frame: pd.DataFrame, file: TableFile, kept: Collection[str], other_forms: Collection[str]
 ) -> pd.DataFrame:
     """With missing values and numbers in the place of text that stands for them; kept : columns

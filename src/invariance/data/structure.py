@@ -32,7 +32,7 @@ _FEWEST_VALUES = 3
 _LENGTHS_APART = 10.0
 _STEP_TOLERANCE = 0.25
 # By how much, relatively, multiples of a step may miss it.
-_EXACT = 1e-6
+_MISSED = 1e-6
 # The share of differences that are the shortest one, from which on that is the step.
 _OFTEN = 0.25
 
@@ -619,7 +619,7 @@ def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
     row follows another after one step, up to a quarter of it, as months have 28 to 31 days"""
     multiples = lengths / lengths.min()
     whole = np.round(multiples)
-    if (np.abs(multiples - whole) <= _EXACT * multiples).all() and (whole == 1.0).mean() >= _OFTEN:
+    if (np.abs(multiples - whole) <= _MISSED * multiples).all() and (whole == 1.0).mean() >= _OFTEN:
         return whole.astype(np.int64)
     logs = np.round(_LENGTHS_APART * np.log(lengths / np.median(lengths)))
     bins, frequencies = np.unique(logs, return_counts=True)
