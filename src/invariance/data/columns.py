@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from numbers import Real
 from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from .._tools.arrays import Floats
@@ -44,7 +46,6 @@ def frame_names(table: Any) -> list[str] | None:
 
 def as_frame(table: Any, what: str = "table") -> Any:
     """A narwhals DataFrame with unique text column names from any eager data frame."""
-    import narwhals as nw
 
     if (
         hasattr(table, "collect")
@@ -94,33 +95,38 @@ def as_series(values: Any) -> Any | None:
     """A narwhals Series, or None for anything that is not a series."""
     if isinstance(values, (np.ndarray, list, tuple)):
         return None
-    import narwhals as nw
 
     series = nw.from_native(values, series_only=True, pass_through=True)
     return series if isinstance(series, nw.Series) else None
 
 
+def is_number(dtype: Any) -> bool:
+    """Whether a type of narwhals is one of numbers or truth values"""
+    return dtype.is_numeric() or dtype == nw.Boolean
+
+
+def are_truths(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, _TRUTHS) for value in values)
+
+
 def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     """A narwhals Series as float64 (N,); booleans count 0 and 1."""
-    import narwhals as nw
 
     refuse_beyond_double(series, name)
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return np.asarray(native, dtype=np.float64)
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+    if is_number(series.dtype):
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    if all(isinstance(value, _TRUTHS) for value in present_values(series)):
+    if are_truths(present_values(series)):
         return mapped(series, float)
     raise DataError(f"column {name!r} {_why_no_numbers(series)}: {ADVICE[role]}.")
 
 
 def text_as_numbers(series: Any, name: str) -> Floats:
     """(N,) of a column that may hold numbers as text."""
-    import narwhals as nw
-
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+    if is_number(series.dtype):
         return series_values(series, name)
     wrong = [value for value in present_values(series) if not reads_as_number(value)]
     if wrong:
@@ -144,7 +150,6 @@ def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
 
 def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: str | None) -> Any:
     """A narwhals frame with numbers in the place of text of columns that is written so"""
-    import narwhals as nw
 
     FileFormat(
         decimal=decimal, thousands=thousands
@@ -209,11 +214,9 @@ def beyond_double(values: Any) -> int | None:
 
 def holds_numbers(frame: Any) -> bool:
     """Whether all columns of a narwhals frame are numbers or booleans, whatever their type."""
-    import narwhals as nw
 
     return all(
-        series.dtype.is_numeric()
-        or series.dtype == nw.Boolean
+        is_number(series.dtype)
         or (
             series.dtype in (nw.Object, nw.Unknown)
             and all(isinstance(v, Real) for v in present_values(series))
@@ -348,7 +351,6 @@ class Mending:
         codes = self.na.get(name, ())
         if not codes and (self.below_limit is None or series.dtype.is_numeric()):
             return series
-        import narwhals as nw
 
         values = cells(series)
         as_numbers = {float(code) for code in codes if reads_as_number(code)}
@@ -414,7 +416,6 @@ def joined(first: Levels | None, second: Levels) -> Levels:
 def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Levels]:
     """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these
     levels."""
-    import narwhals as nw
 
     declared = series.dtype in (nw.Categorical, nw.Enum)
     # Polars' Categorical has no such attribute: the order of its levels is that of the whole
@@ -681,6 +682,14 @@ class RawTable:
     levels: Mapping[str, Levels] = field(default_factory=dict)
     refused: Mapping[str, Refusal] = field(default_factory=dict)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
+
+    def column(self, name: str) -> Floats:
+        """(N,) the values of a column"""
+        return self.values[:, self._places[name]]
+
     @classmethod
     def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of a narwhals frame."""
@@ -702,7 +711,6 @@ class RawTable:
     @classmethod
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of numbers, of which some may be categories; without a copy where none is."""
-        import narwhals as nw
 
         if choices.categorical.isdisjoint(names) and not choices.mending.na.keys() & set(names):
             return cls(tuple(names), values)
@@ -741,13 +749,12 @@ def table_of(
 
 def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
     """The function that reads a column, or why none can."""
-    import narwhals as nw
 
     dtype = series.dtype
     as_levels = use(categorical=[name])
     if name in choices.numeric:
         return text_as_numbers
-    if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
+    if is_number(dtype) or series.null_count() == len(series):
         if name in choices.categorical:
             return level_codes
         largest = beyond_double(series)
@@ -762,7 +769,7 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
         return Refusal(reason)
     if name in choices.categorical:
         return level_codes
-    if all(isinstance(value, _TRUTHS) for value in present):
+    if are_truths(present):
         return series_values
     if dtype.is_temporal():
         return Refusal(f"{reason}: dates or times", (as_levels,), "dates")

@@ -163,11 +163,10 @@ class Encoding:
     def encode(self, raw: RawTable, handle_unknown: str = "error") -> Floats:
         """(N, q) from a table that holds these columns; levels that were not learnt raise, or count
         as the reference with a warning where handle_unknown is "ignore"."""
-        position = {name: j for j, name in enumerate(raw.names)}
         encoded: list[Floats] = []
         unknown: dict[str, str] = {}
         for term in self.terms:
-            values = raw.values[:, position[term.column]]
+            values = raw.column(term.column)
             if isinstance(term, Dummies):
                 levels = raw.levels.get(term.column, Levels(())).texts
                 values, strange = recoded(values, levels, term.levels, term.absent)
@@ -242,18 +241,13 @@ class ColumnSummary(NamedTuple):
     def of(cls, raw: RawTable) -> ColumnSummary:
         levels = {}
         for name, known in raw.levels.items():
-            codes = raw.values[:, raw.names.index(name)]
+            codes = raw.column(name)
             found = np.unique(codes[~np.isnan(codes)]).astype(int)
             levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
-        columns = {
-            name: column
-            for name, column in zip(raw.names, raw.values.T, strict=True)
-            if np.isnan(column).any()
-        }
         empty = {
             name
-            for name, column in columns.items()
-            if not np.fmin.reduce(column) < np.fmax.reduce(column)
+            for name, column in zip(raw.names, raw.values.T, strict=True)
+            if np.isnan(column).any() and not np.fmin.reduce(column) < np.fmax.reduce(column)
         }
         return cls(len(raw.values), levels, raw.refused, empty)
 
@@ -306,7 +300,7 @@ def learnt_levels(raw: RawTable, codes: Integers, environments: Sequence[Hashabl
     """Of the rows that are fitted; codes (n,) : their environments"""
     learnt: dict[str, dict[str, set[Hashable]]] = {}
     for name, levels in raw.levels.items():
-        places = raw.values[:, raw.names.index(name)].astype(np.intp)
+        places = raw.column(name).astype(np.intp)
         found = learnt.setdefault(name, {})
         for pair in np.unique(codes * len(levels.texts) + places):
             e, k = divmod(int(pair), len(levels.texts))

@@ -44,10 +44,9 @@ class Tally:
     @property
     def dropped(self) -> dict[Hashable, int]:
         """{label: rows that lack something}; None: all rows without a label"""
-        without_label = {None: self.left_out[None]} if None in self._counts else {}
-        return {
-            label: n for label, n in self._rows(-3).items() if label is not None
-        } | without_label
+        rows = self._rows(-3)
+        rows.pop(None, None)
+        return rows | ({None: self.left_out[None]} if None in self._counts else {})
 
     @property
     def left_out(self) -> dict[Hashable, int]:

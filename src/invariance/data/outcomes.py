@@ -8,12 +8,22 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError, SettingError
 from .checks import listing
-from .columns import as_frame, as_series, frame_names, mapped, present_values, series_values
+from .columns import (
+    are_truths,
+    as_frame,
+    as_series,
+    frame_names,
+    is_number,
+    mapped,
+    present_values,
+    series_values,
+)
 from .reading import number_formats, reads_as_number
 
 Classes = tuple[Hashable, Hashable]
@@ -54,7 +64,6 @@ def read_outcome(series: Any, name: str) -> Outcome:
     """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth
     values count 0, 1, and so on, sorted as scikit-learn does, whatever order their type gives
     them."""
-    import narwhals as nw
 
     present = (
         [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
@@ -63,7 +72,7 @@ def read_outcome(series: Any, name: str) -> Outcome:
         isinstance(value, complex) or not isinstance(value, Hashable) for value in present
     ):
         return Outcome(name, series_values(series, name, "outcome"))
-    if all(isinstance(value, (bool, np.bool_)) for value in present):
+    if are_truths(present):
         return Outcome(name, series_values(series, name, "outcome"), (False, True))
     declared = series.dtype in (nw.Categorical, nw.Enum)
     found = in_order(present)
@@ -110,7 +119,6 @@ def named_like(given: Any, values: Any) -> Any:
 
 def has_classes(y: Any) -> bool:
     """Whether an outcome is text, categories or truth values, and not numbers."""
-    import narwhals as nw
 
     if type(y) is np.ndarray and y.dtype.kind in "iuf":
         return False
@@ -156,7 +164,6 @@ def one_series(values: Any, name: str) -> tuple[Any | None, str]:
 def as_column(values: Any, role: str) -> tuple[Any, str]:
     """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N,
     1), or a list"""
-    import narwhals as nw
 
     if isinstance(values, (str, bytes)):
         raise DataError(
@@ -197,13 +204,9 @@ def stated(event: Any, exposure: Any) -> dict[str, Any]:
 
 def read_outcome_column(series: Any, name: str, role: str) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
-    import narwhals as nw
 
     present = present_values(series)
-    truths = series.dtype == nw.Boolean or all(
-        isinstance(value, (bool, np.bool_)) for value in present
-    )
-    if series.dtype.is_numeric() or truths:
+    if is_number(series.dtype) or are_truths(present):
         values = series_values(series, name)
         if role == "exposure" or np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
             return values

@@ -6,6 +6,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -98,33 +99,25 @@ class Columns:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        for setting in ("features", "exclude", "numeric"):
-            if getattr(self, setting) is not None:
-                object.__setattr__(
-                    self, setting, tuple(listed_names(setting, getattr(self, setting)))
-                )
+        lists = ["features", "exclude", "numeric"]
         if self.categorical != "auto" and not isinstance(self.categorical, Mapping):
-            object.__setattr__(
-                self, "categorical", tuple(listed_names("categorical", self.categorical))
-            )
+            lists.append("categorical")
+        for setting in lists:
+            names = getattr(self, setting)
+            if names is not None:
+                object.__setattr__(self, setting, tuple(listed_names(setting, names)))
         check_known("handle_unknown", self.handle_unknown, ("error", "ignore"))
         check_known("below_limit", self.below_limit, (None, *BELOW_LIMIT))
         if not isinstance(self.na, Mapping):
             raise SettingError(f"na={self.na!r} is not {{column: values}}", use(na={"bmi": [999]}))
-        na = {
-            str(name): tuple(map(level_of, listed_values(name, values)))
-            for name, values in self.na.items()
-        }
+        na = {}
+        for name, values in self.na.items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise SettingError(
+                    f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]})
+                )
+            na[str(name)] = tuple(map(level_of, values))
         object.__setattr__(self, "na", na)
-
-
-def listed_values(name: str, values: Any) -> Iterable[Any]:
-    """Values of one column, in a list."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SettingError(
-            f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]})
-        )
-    return values
 
 
 def listed_names(setting: str, names: Any) -> list[str]:
@@ -176,7 +169,7 @@ class Environments:
         drop = self.drop
         merge = self.merge
         min_rows = self.min_rows
-        if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
+        if isinstance(min_rows, bool) or not isinstance(min_rows, Integral) or min_rows < 0:
             raise DataError(f"min_rows={min_rows!r} is not a number of rows", use(min_rows=0))
         if isinstance(drop, str) or not isinstance(drop, Iterable):
             raise DataError(

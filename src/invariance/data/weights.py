@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -106,7 +107,6 @@ def _length(values: Any) -> int:
 def rows_at(values: Any, rows: NDArray[Any]) -> Any:
     """Rows, by a mask or by their places, of a table, a series, an array, a list or
     a design; None stays None."""
-    import narwhals as nw
 
     if values is None or hasattr(values, "of_rows"):
         return None if values is None else values.of_rows(rows)
@@ -125,7 +125,6 @@ def repeated(
 ) -> Iterator[tuple[pa.RecordBatch, Weights]]:
     """The rows of batches as often as they count, about as many at once, and what was counted with
     them"""
-    import narwhals as nw
     import pyarrow as pa
 
     for batch in batches:
