@@ -46,7 +46,6 @@ def frame_names(table: Any) -> list[str] | None:
 
 def as_frame(table: Any, what: str = "table") -> Any:
     """A narwhals DataFrame with unique text column names from any eager data frame."""
-
     if (
         hasattr(table, "collect")
         and hasattr(table, "collect_schema")
@@ -111,7 +110,6 @@ def are_truths(values: Iterable[Any]) -> bool:
 
 def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     """A narwhals Series as float64 (N,); booleans count 0 and 1."""
-
     refuse_beyond_double(series, name)
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
@@ -150,7 +148,6 @@ def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
 
 def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: str | None) -> Any:
     """A narwhals frame with numbers in the place of text of columns that is written so"""
-
     FileFormat(
         decimal=decimal, thousands=thousands
     )  # raises where they are unknown, or both the same
@@ -214,7 +211,6 @@ def beyond_double(values: Any) -> int | None:
 
 def holds_numbers(frame: Any) -> bool:
     """Whether all columns of a narwhals frame are numbers or booleans, whatever their type."""
-
     return all(
         is_number(series.dtype)
         or (
@@ -416,7 +412,6 @@ def joined(first: Levels | None, second: Levels) -> Levels:
 def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Levels]:
     """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these
     levels."""
-
     declared = series.dtype in (nw.Categorical, nw.Enum)
     # Polars' Categorical has no such attribute: the order of its levels is that of the whole
     # process.
@@ -711,7 +706,6 @@ class RawTable:
     @classmethod
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of numbers, of which some may be categories; without a copy where none is."""
-
         if choices.categorical.isdisjoint(names) and not choices.mending.na.keys() & set(names):
             return cls(tuple(names), values)
         columns = dict(zip(names, values.T, strict=True))
@@ -749,7 +743,6 @@ def table_of(
 
 def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
     """The function that reads a column, or why none can."""
-
     dtype = series.dtype
     as_levels = use(categorical=[name])
     if name in choices.numeric:

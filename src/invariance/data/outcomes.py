@@ -64,7 +64,6 @@ def read_outcome(series: Any, name: str) -> Outcome:
     """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth
     values count 0, 1, and so on, sorted as scikit-learn does, whatever order their type gives
     them."""
-
     present = (
         [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
     )
@@ -119,7 +118,6 @@ def named_like(given: Any, values: Any) -> Any:
 
 def has_classes(y: Any) -> bool:
     """Whether an outcome is text, categories or truth values, and not numbers."""
-
     if type(y) is np.ndarray and y.dtype.kind in "iuf":
         return False
     with suppress(TypeError, ValueError):
@@ -164,7 +162,6 @@ def one_series(values: Any, name: str) -> tuple[Any | None, str]:
 def as_column(values: Any, role: str) -> tuple[Any, str]:
     """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N,
     1), or a list"""
-
     if isinstance(values, (str, bytes)):
         raise DataError(
             f"{role}={values!r} is a single string: pass one value per row, as "
@@ -204,7 +201,6 @@ def stated(event: Any, exposure: Any) -> dict[str, Any]:
 
 def read_outcome_column(series: Any, name: str, role: str) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
-
     present = present_values(series)
     if is_number(series.dtype) or are_truths(present):
         values = series_values(series, name)

@@ -107,7 +107,6 @@ def _length(values: Any) -> int:
 def rows_at(values: Any, rows: NDArray[Any]) -> Any:
     """Rows, by a mask or by their places, of a table, a series, an array, a list or
     a design; None stays None."""
-
     if values is None or hasattr(values, "of_rows"):
         return None if values is None else values.of_rows(rows)
     if hasattr(values, "iloc"):  # of pandas, whose names may be there twice
