@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from numbers import Real
 from statistics import median
@@ -409,7 +409,7 @@ def joined(first: Levels | None, second: Levels) -> Levels:
     return Levels(ordered, in_order, declared, first.written | second.written)
 
 
-def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Levels]:
+def level_codes(series: Any, name: str, missing_level: bool = False) -> tuple[Floats, Levels]:
     """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these
     levels."""
     declared = series.dtype in (nw.Categorical, nw.Enum)
@@ -686,21 +686,31 @@ class RawTable:
         return self.values[:, self._places[name]]
 
     @classmethod
-    def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
-        """Columns of a narwhals frame."""
-        values = np.empty((len(frame), len(names)))
+    def of_frame(
+        cls,
+        frame: Any,
+        names: Sequence[str],
+        choices: Choices,
+        read: Callable[[Any, str], Any] | None = None,
+        ignored: Collection[str] = (),
+    ) -> RawTable:
+        """Columns of a narwhals frame. read : what makes numbers, or codes and levels, of a series
+        and its name, by default as the values show it; ignored : columns that stay 0"""
+        values = np.zeros((len(frame), len(names)))
         levels: dict[str, Levels] = {}
         refused: dict[str, Refusal] = {}
         for j, name in enumerate(names):
+            if name in ignored:
+                continue
             series = choices.mending.series(frame[name], name)
-            kind = column_kind(series, name, choices)
+            kind = column_kind(series, name, choices) if read is None else read
             if isinstance(kind, Refusal):
                 refused[name] = kind
-                values[:, j] = 0.0
-            elif kind is level_codes:
-                values[:, j], levels[name] = level_codes(series, choices.missing_level)
-            else:
-                values[:, j] = kind(series, name)
+                continue
+            found = kind(series, name)
+            if isinstance(found, tuple):
+                found, levels[name] = found
+            values[:, j] = found
         return cls(tuple(names), values, levels, refused)
 
     @classmethod
@@ -745,23 +755,24 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     """The function that reads a column, or why none can."""
     dtype = series.dtype
     as_levels = use(categorical=[name])
+    levels = partial(level_codes, missing_level=choices.missing_level)
     if name in choices.numeric:
         return text_as_numbers
     if is_number(dtype) or series.null_count() == len(series):
         if name in choices.categorical:
-            return level_codes
+            return levels
         largest = beyond_double(series)
         if largest is None:
             return series_values
         return Refusal(_beyond(largest), (as_levels,), "identifier")
     if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return level_codes
+        return levels
     present = present_values(series)
     reason = _why_no_numbers(series)
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
         return Refusal(reason)
     if name in choices.categorical:
-        return level_codes
+        return levels
     if are_truths(present):
         return series_values
     if dtype.is_temporal():

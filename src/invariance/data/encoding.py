@@ -195,19 +195,14 @@ class Encoding:
 
     def read(self, frame: Any, ignored: Collection[str] = ()) -> RawTable:
         """These columns of a narwhals frame, by name; `ignored` ones are not looked at."""
-        values = np.zeros((len(frame), len(self.columns)))
-        levels: dict[str, Levels] = {}
-        for j, name in enumerate(self.columns):
-            if name in ignored:
-                continue
-            series = self.mending.series(frame[name], name)
+
+        def read(series: Any, name: str) -> Any:
             if name in self.of_levels:
-                values[:, j], levels[name] = level_codes(series, name in self.with_missing)
-            elif name in self.read_as_numbers:
-                values[:, j] = text_as_numbers(series, name)
-            else:
-                values[:, j] = series_values(series, name)
-        return RawTable(self.columns, values, levels)
+                return level_codes(series, name, name in self.with_missing)
+            numbers = text_as_numbers if name in self.read_as_numbers else series_values
+            return numbers(series, name)
+
+        return RawTable.of_frame(frame, self.columns, self.choices, read, ignored)
 
     def decode(
         self, X: Floats, columns: Sequence[str]

@@ -857,17 +857,15 @@ class TextSource(FileSource):
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""
-        texts = self._words & {*columns}
-        unseen = [name for name in columns if name not in texts]
+        kinds: dict[str, str | None] = dict.fromkeys(n for n in columns if n not in self._words)
         for file in self.files:
+            unseen = [name for name, kind in kinds.items() if kind is None]
             for frame in iter_columns(file, unseen, self._rows) if unseen else ():
-                arrays = {name: of_series(frame[name], name, file.name) for name in unseen}
-                unseen = [name for name, array in arrays.items() if array.null_count == len(array)]
-                texts |= {
-                    n
-                    for n, array in arrays.items()
-                    if kind_of(array.type) == TEXT and n not in unseen
-                }
+                for name in unseen:
+                    array = of_series(frame[name], name, file.name)
+                    kinds[name] = None if array.null_count == len(array) else kind_of(array.type)
+                unseen = [name for name in unseen if kinds[name] is None]
                 if not unseen:
                     break
-        return texts
+        texts = {name for name, kind in kinds.items() if kind == TEXT}
+        return frozenset(texts | (self._words & {*columns}))
