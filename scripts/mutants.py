@@ -288,8 +288,8 @@ MUTANTS = (
         "a large file is read twice, or into memory",
         old="new",
         file="cli/inputs.py",
-        find="named.size >= LARGE if",
-        replace="named.size > LARGE if",
+        find="named.size >= LARGE_INPUT if",
+        replace="named.size > LARGE_INPUT if",
         tests=("tests/cli/test_inputs.py::test_large_files_are_read_once_and_in_pieces",),
     ),
     Mutant(

@@ -229,7 +229,7 @@ def test_a_file_that_is_read_in_pieces_is_read_as_a_whole_if_settings_need_it(
     planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "--no-stream" not in proposed("t.csv", *KNOWN)
-    monkeypatch.setattr("invariance.cli.inputs.LARGE", 1000)
+    monkeypatch.setattr("invariance.cli.inputs.LARGE_INPUT", 1000)
     command = proposed("t.csv", *KNOWN)
     assert command[-1] == "--no-stream"
     assert len(fits(command)) == 11

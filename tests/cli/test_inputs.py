@@ -125,7 +125,7 @@ def test_notes_on_large_files_and_on_the_prior(
     assert "in pieces" in said()
     monkeypatch.undo()
     assert said() == ""
-    monkeypatch.setattr(inputs, "LARGE", 100)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", 100)
     assert "in pieces" in said()
     monkeypatch.setattr(inputs, "MANY_FEATURES", 1)
     assert said("--no-stream").startswith("note: the uniform prior")
@@ -147,13 +147,13 @@ def test_large_files_are_read_once_and_in_pieces(
     of_values = 8 * TABLE.size
     assert InputFiles([parquet]).size == of_values > parquet.stat().st_size
     assert InputFiles([whole]).size == whole.stat().st_size
-    monkeypatch.setattr(inputs, "LARGE", of_values + 1)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", of_values + 1)
     assert reading(parquet) == [False, False, False]
-    monkeypatch.setattr(inputs, "LARGE", of_values)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", of_values)
     assert reading(parquet) == [True, True, False]
     assert reading(parquet, "--two-passes") == [True, False, True]
     assert reading(parquet, "--no-stream") == [False, False, False]
-    monkeypatch.setattr(inputs, "LARGE", 100)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", 100)
     assert (
         "periods"
         not in run("fit", whole, "-o", "y", "-e", "site", "-e", "ward", "--features", "a").stderr
@@ -171,10 +171,10 @@ def test_large_folders_are_read_once_too(monkeypatch: pytest.MonkeyPatch, folder
     whole_size = sum(file.stat().st_size for file in folder.iterdir())
     sizes = [InputFiles([paths]).size for paths in (folder, folder / "*.csv", folder / "none-*")]
     assert sizes == [whole_size, whole_size, 0]
-    monkeypatch.setattr(inputs, "LARGE", whole_size)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", whole_size)
     assert "in pieces, once" in run("fit", folder, *ASKED).stderr
     assert "second reading" in run("fit", folder, *ASKED, "--two-passes").stderr
-    monkeypatch.setattr(inputs, "LARGE", whole_size + 1)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", whole_size + 1)
     assert "second reading" in run("fit", folder, *ASKED).stderr
 
 
@@ -192,7 +192,7 @@ def test_large_files_are_read_as_a_whole_if_an_option_needs_it(
     table.to_csv(file := tmp_path / "table.csv", index=False)
     small = run("fit", file, *ASKED, *options)
     assert small.exit_code == 0
-    monkeypatch.setattr(inputs, "LARGE", 100)
+    monkeypatch.setattr(inputs, "LARGE_INPUT", 100)
     large = run("fit", file, *ASKED, *options)
     assert large.stdout == small.stdout
     assert f"are read into memory: {' '.join(options[-2:])} needs them" in large.stderr

@@ -42,7 +42,7 @@ from .console import for_shell, in_shell, say
 from .options import STANDARD_INPUT, FitOptions
 
 # Files of so many bytes are read in pieces, and once; of Parquet, 8 bytes for each value.
-LARGE = 100_000_000
+LARGE_INPUT = 100_000_000
 _BYTES_A_VALUE = 8
 # Bytes in memory for each byte of a file.
 _GROWTH = 20
@@ -113,7 +113,7 @@ def fit_model(
     without a second reading of what is read in pieces, None by size; need : what needs rows
     anyway"""
     model = given.bip(given.jobs)
-    once = named.size >= LARGE if one_pass is None else one_pass
+    once = named.size >= LARGE_INPUT if one_pass is None else one_pass
     in_pieces = _streams(named, stream, given)
     if in_pieces and not stream:
         need = need or _whole_table(given)
@@ -183,7 +183,7 @@ def _streams(named: InputFiles, asked: bool | None, given: FitOptions) -> bool:
         return False
     size = named.size
     free = free_bytes()
-    return (size >= LARGE or (free is not None and size * _GROWTH >= free)) and find_spec(
+    return (size >= LARGE_INPUT or (free is not None and size * _GROWTH >= free)) and find_spec(
         "pyarrow"
     ) is not None
 
@@ -260,10 +260,13 @@ def read_rows(
 def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     source = given.open(file)
     data = MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading())
-    found = (
-        f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
+    say(
+        "detail",
+        (
+            f"read {data.n_rows:,} rows, {data.n_features} features and {data.n_environments} "
+            f"environments from {source.name}"
+        ),
     )
-    say("detail", f"read {found} from {source.name}")
     return data
 
 
@@ -281,8 +284,13 @@ def many_features(given: FitOptions, data: MultiEnvironmentData | Moments) -> li
     """A note on the prior, where its default may surprise"""
     if given.prior != "uniform" or given.max_size is not None or data.n_features <= MANY_FEATURES:
         return []
-    what = (
-        f"the uniform prior expects about half of the {data.n_features} features to be "
-        "invariant; for smaller subsets"
-    )
-    return [Message(what, use(prior="beta-binomial"), use(max_size=10))]
+    return [
+        Message(
+            (
+                f"the uniform prior expects about half of the {data.n_features} features to be "
+                "invariant; for smaller subsets"
+            ),
+            use(prior="beta-binomial"),
+            use(max_size=10),
+        )
+    ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What findings are about that are about no column
-_WHOLE = "the table"
+_WHOLE_TABLE = "the table"
 # So many columns of which the same is said stand in one line.
 MANY_COLUMNS = 4
 # Refusals of the reader that are mended one after the other
@@ -105,9 +105,11 @@ class DataCheck(Rendered):
 
     @property
     def sections(self) -> list[Section]:
-        found = f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
-        title = f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, {found}"
-        facts = tuple((label, message) for label, message in _together(self.findings))
+        title = (
+            f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, "
+            f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
+        )
+        facts = tuple((label, message) for label, message in _by_sentence(self.findings))
         first = Section(title, () if facts else ("Nothing speaks against fitting it.",), facts)
         return [first, *self.missing_values.sections(self.environment)]
 
@@ -129,7 +131,7 @@ class DataCheck(Rendered):
             for each in self.findings
         ]
         content = {"format": "invariance.check/2", **about, "findings": findings}
-        return written(_plain(content | {"missing": self.missing_values.to_plain()}), path)
+        return written(_for_json(content | {"missing": self.missing_values.to_plain()}), path)
 
 
 def check(
@@ -187,132 +189,115 @@ def examine(
     """As `check`. roles : outcome, environment, event, exposure; attempt : by default reads, and
     checks the size of environments"""
     columns = columns or Columns()
-    is_file = isinstance(table, (str, os.PathLike))
-    file = TableFile.of(table) if is_file else None
-    if file is not None and format is not None:
-        file = replace(file, form=format)
-    names = column_names(file) if file is not None else as_frame(table).columns
+    file = None
+    if isinstance(table, (str, os.PathLike)):
+        file = TableFile.of(table)
+        table = file if format is None else replace(file, form=format)
+    names = as_frame(table).columns if file is None else column_names(table)
     where = "the table" if file is None else file.name
     if not names:
         raise DataError(
             f"{where} has no columns with a name. It needs an outcome, an environment and features."
         )
-    given = {
-        role: name
-        for role, name in ({**roles, "weights": columns.weights}).items()
-        if name is not None
-    }
-    owned = {role: name for name, role in owners_of(given, names, where).items()}
+    given = {**roles, "weights": columns.weights}
+    stated = {role: name for role, name in given.items() if name is not None}
+    owned = {role: name for name, role in owners_of(stated, names, where).items()}
     if not set(names) - set(owned.values()):
         raise DataError(f"{where} has no feature columns besides {', '.join(owned)}. Add features.")
-    attempt = attempt or partial(_read_to_fit, table if file is None else file, owned)
-    found = _looked(table if file is None else file, names, owned, columns, attempt)
-    ways = [
-        way
-        for f in found.findings
-        for way in f.remedies
-        if file is not None and set(setting_of(way)) <= _FORMS
-    ]
-    return (
-        found
-        if file is None or not ways
-        else _in_best_form(found, file, names, owned, columns, attempt, ways)
-    )
+    attempt = attempt or partial(_read_to_fit, table, owned)
+    examined = _Examined(table, names, owned, columns, attempt)
+    found = examined.look()
+    ways = [way for f in found.findings for way in f.remedies if _is_form(way)]
+    return examined.in_best_form(found, ways) if file is not None and ways else found
 
 
 _FORMS = {"decimal", "thousands"}
 
 
-def _in_best_form(
-    found: DataCheck,
-    file: TableFile,
-    names: Sequence[str],
-    roles: dict[str, str],
-    columns: Columns,
-    attempt: Attempt,
-    ways: list[Remedy],
-) -> DataCheck:
-    """What `check` finds, with the numbers of the file read in that of these ways which loses the
-    fewest columns"""
-    stated = {name: getattr(file.form, name) for name in _FORMS}
-    single = [setting_of(way) for way in dict.fromkeys(ways)]
-    tried: list[tuple[dict[str, str | None], DataCheck]] = [
-        ({}, _looked(file, names, roles, columns, attempt, {}))
-    ]
-    known: list[dict[str, Any]] = []
-    for form in (*single, *({**one, **other} for one, other in combinations(single, 2))):
-        beside = {name: None for name, sign in stated.items() if sign in form.values()}
-        with suppress(InvarianceError):
-            read = replace(file, form=replace(file.form, **{**beside, **form}))
-            tried.append(
-                (
-                    {**beside, **form},
-                    _looked(read, names, roles, columns, attempt, {**beside, **form}),
-                )
-            )
-            known.append(form)
-    form, best = min(
-        tried, key=lambda one: (one[1].is_refused, len(one[1].settings.get("exclude", ())))
-    )
-    told = []
-    for finding in (
-        each for each in found.findings if form and each.code not in ("refused", "stopped")
-    ):
-        possible = tuple(
-            way
-            for way in finding.remedies
-            if not set(setting_of(way)) <= _FORMS or setting_of(way) in known
+def _is_form(way: Remedy) -> bool:
+    """Whether it states how numbers are written"""
+    return set(setting_of(way)) <= _FORMS
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """A table or a `TableFile`, its columns and the roles of some of them."""
+
+    table: Any
+    names: Sequence[str]
+    roles: Mapping[str, str]
+    columns: Columns
+    attempt: Attempt
+
+    def in_best_form(self, found: DataCheck, ways: Sequence[Remedy]) -> DataCheck:
+        """What `check` finds, with the numbers of the file read in that of these ways which loses
+        the fewest columns"""
+        stated: FileFormat = self.table.form
+        single = [setting_of(way) for way in dict.fromkeys(ways)]
+        tried: list[tuple[dict[str, Any], DataCheck]] = [({}, self.look({}))]
+        known = []
+        for form in (*single, *({**one, **other} for one, other in combinations(single, 2))):
+            beside = {name: None for name in _FORMS if getattr(stated, name) in form.values()}
+            whole = {**beside, **form}
+            with suppress(InvarianceError):
+                file = replace(self.table, form=replace(stated, **whole))
+                tried.append((whole, replace(self, table=file).look(whole)))
+                known.append(form)
+        form, best = min(
+            tried, key=lambda one: (one[1].is_refused, len(one[1].settings.get("exclude", ())))
         )
-        if any(setting_of(way) in known for way in possible):
-            told.append(replace(finding, remedies=possible))
-    return replace(best, findings=(*told, *best.findings))
+        told = []
+        for finding in found.findings if form else ():
+            forms = [way for way in finding.remedies if setting_of(way) in known]
+            if forms and finding.code not in ("refused", "stopped"):
+                possible = (way for way in finding.remedies if not _is_form(way) or way in forms)
+                told.append(replace(finding, remedies=tuple(possible)))
+        return replace(best, findings=(*told, *best.findings))
 
-
-def _looked(
-    table: Any,
-    names: Sequence[str],
-    roles: Mapping[str, str],
-    columns: Columns,
-    attempt: Attempt,
-    form: Mapping[str, str | None] | None = None,
-) -> DataCheck:
-    """form : how numbers of the file are read in place of what was stated; None: other forms are
-    among the remedies"""
-    file = table if isinstance(table, TableFile) else None
-    outcome = roles.get("outcome")
-    environment = roles.get("environment")
-    possible = [name for name in names if name not in roles.values()]
-    features = excluding(columns.exclude, columns.features or possible, possible)
-    choices = Choices.of(columns, features)
-    if file is not None:
-        table = read_columns(file, names, environment, choices.categorical, other_forms=names)
-    frame = as_frame(table)
-    if len(frame) == 0:
-        raise DataError(NO_ROWS if file is None else f"{file.name} has a header but no rows.")
-    written = frame
-    if file is not None and file.kind != PARQUET:
-        written = as_frame(read_columns(file, names, as_text=names))
-    look = Look(frame, written, names, features, choices, environment, file)
-    used = [name for role, name in roles.items() if role not in ("environment", "weights")]
-    found = list(look.findings())
-    found = found if form is None else [*map(_as_it_is_read, found)]
-    found += look.copies(left_out_by(found), outcome)
-    gaps = look.gaps(found, used)
-    findings = [*found, *look.missing(found, used, gaps)]
-    described = tuple(map(look.described, names))
-    settings = dict(form or {}) | _merged(findings, columns)
-    if outcome is not None and environment is not None:
-        settings, more = _tried(settings, attempt)
-        findings += more
-    name = "the table" if file is None else file.name
-    return DataCheck(
-        tuple(findings), len(frame), described, name, outcome, environment, settings, gaps
-    )
+    def look(self, form: Mapping[str, Any] | None = None) -> DataCheck:
+        """form : how numbers of the file are read in place of what was stated; None: other forms
+        are among the remedies"""
+        table = self.table
+        file = table if isinstance(table, TableFile) else None
+        names = self.names
+        outcome = self.roles.get("outcome")
+        environment = self.roles.get("environment")
+        possible = [name for name in names if name not in self.roles.values()]
+        features = excluding(self.columns.exclude, self.columns.features or possible, possible)
+        choices = Choices.of(self.columns, features)
+        if file is not None:
+            table = read_columns(file, names, environment, choices.categorical, other_forms=names)
+        frame = as_frame(table)
+        if len(frame) == 0:
+            raise DataError(NO_ROWS if file is None else f"{file.name} has a header but no rows.")
+        written = frame
+        if file is not None and file.kind != PARQUET:
+            written = as_frame(read_columns(file, names, as_text=names))
+        look = Look(frame, written, names, features, choices, environment, file)
+        used = [name for role, name in self.roles.items() if role not in ("environment", "weights")]
+        found = [each if form is None else _as_it_is_read(each) for each in look.findings()]
+        found += look.copies(left_out_by(found), outcome)
+        gaps = look.gaps(found, used)
+        findings = [*found, *look.missing(found, used, gaps)]
+        settings = dict(form or {}) | _merged(findings, self.columns)
+        if outcome is not None and environment is not None:
+            settings, more = _tried(settings, self.attempt)
+            findings += more
+        return DataCheck(
+            tuple(findings),
+            len(frame),
+            tuple(look.columns[name].described() for name in names),
+            "the table" if file is None else file.name,
+            outcome,
+            environment,
+            settings,
+            gaps,
+        )
 
 
 def _as_it_is_read(finding: Finding) -> Finding:
     """Without other forms of numbers among the remedies, but first leave out the column"""
-    others = [way for way in finding.remedies if not set(setting_of(way)) <= _FORMS]
+    others = [way for way in finding.remedies if not _is_form(way)]
     if len(others) == len(finding.remedies):
         return finding
     return replace(
@@ -399,20 +384,19 @@ def _as_sentence(message: Message) -> str:
     return what if begins_with_setting else what[:1].upper() + what[1:]
 
 
-def _together(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
+def _by_sentence(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
     """(column, message), with findings that say the same of many columns in one line."""
     alike: dict[Any, list[Finding]] = {}
     for finding in findings:
-        what = finding.what.replace(repr(finding.column), "…", 1)
-        same = (
-            finding.code
-            if finding.code == "missing" and finding.column is not None
-            else (finding.code, what)
-        )
-        alike.setdefault(same if finding.column is not None else id(finding), []).append(finding)
+        same: Any = finding.code
+        if finding.column is None:
+            same = id(finding)
+        elif finding.code != "missing":
+            same = finding.code, finding.what.replace(repr(finding.column), "…", 1)
+        alike.setdefault(same, []).append(finding)
     for same, members in alike.items():
         if len(members) < MANY_COLUMNS:
-            yield from ((finding.column or _WHOLE, finding.message) for finding in members)
+            yield from ((finding.column or _WHOLE_TABLE, finding.message) for finding in members)
             continue
         names = listing((repr(finding.column) for finding in members), 12)
         label = f"{len(members)} columns"
@@ -426,12 +410,12 @@ def _together(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
         yield label, Message(what.removesuffix("."), *([use(**merged)] if merged else []))
 
 
-def _plain(value: Any) -> Any:
+def _for_json(value: Any) -> Any:
     """What JSON can hold: labels that are dates, and splines, as text"""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _for_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_for_json(each) for each in value]
     return (
         value if value is None or isinstance(value, str | int | float | np.number) else str(value)
     )
@@ -466,7 +450,7 @@ def _with(settings: Mapping[str, Any], remedy: Remedy) -> dict[str, Any]:
     for name, value in remedy.settings:
         known = merged.get(name)
         if name == "na":
-            merged[name] = _joined(known or {}, value)
+            merged[name] = _joined_codes(known or {}, value)
         elif isinstance(value, dict):
             merged[name] = {**(known or {}), **value}
         elif isinstance(value, list):
@@ -476,20 +460,22 @@ def _with(settings: Mapping[str, Any], remedy: Remedy) -> dict[str, Any]:
     gone = merged.get("exclude", ())
     for name in ("categorical", "numeric", "na"):
         if gone and not set(gone).isdisjoint(merged.get(name, ())):
-            merged[name] = _without(merged[name], gone)
+            merged[name] = _without_columns(merged[name], gone)
             if not merged[name]:
                 del merged[name]
     return merged
 
 
-def _without(listed: Any, names: Sequence[str]) -> Any:
+def _without_columns(listed: Any, names: Sequence[str]) -> Any:
     """A list of columns, or a mapping of columns, without some"""
     if isinstance(listed, Mapping):
         return {name: value for name, value in listed.items() if name not in names}
     return [name for name in listed if name not in names]
 
 
-def _joined(known: Mapping[str, Sequence[Any]], new: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _joined_codes(
+    known: Mapping[str, Sequence[Any]], new: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
     """{column: codes of missing values} of both, each once"""
     joined = dict(known)
     for name, codes in new.items():

@@ -31,7 +31,7 @@ from ..exceptions import (
     use,
 )
 
-LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
+LARGEST_VALUE = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
 SMALLEST_ENVIRONMENT = 3
 MISSING = "error", "drop", "level"  # "level": of categories; rows that lack numbers are dropped
@@ -96,10 +96,12 @@ def said_in_search(message: str, category: type[Warning]) -> bool:
     """Whether another fit of the same search has warned of the same, whatever the numbers and names
     in it."""
     search = _search()
-    return search is not None and (category, _shape(message, category)) in _SAID.get(search, ())
+    return search is not None and (category, _without_details(message, category)) in _SAID.get(
+        search, ()
+    )
 
 
-def _shape(message: str, category: type[Warning]) -> str:
+def _without_details(message: str, category: type[Warning]) -> str:
     return "" if category is NotInvariantWarning else _DETAILS.sub("", message)
 
 
@@ -112,7 +114,7 @@ def warn(message: str, category: type[Warning] = DataWarning) -> None:
         return
     search = _search()
     if search is not None:
-        _SAID.setdefault(search, set()).add((category, _shape(message, category)))
+        _SAID.setdefault(search, set()).add((category, _without_details(message, category)))
         message = f"{message} {_ONCE}"
     level = 1
     frame = sys._getframe()
@@ -177,10 +179,10 @@ def refuse_papers_words(where: str, given: Iterable[str]) -> None:
             raise WrongTypeError(f"{where}() has no argument {name!r}: use {PAPERS_WORDS[name]}.")
 
 
-T = TypeVar("T")
+ClassT = TypeVar("ClassT")
 
 
-def answers_papers_words(kind: type[T]) -> type[T]:
+def answers_papers_words(kind: type[ClassT]) -> type[ClassT]:
     """Let the constructor of a class name what to type for a word of the paper."""
     init: Any = kind.__init__
     known = inspect.signature(init).parameters
@@ -272,7 +274,7 @@ def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     """Raise for columns whose squares leave float64; ``minimum`` and ``maximum`` are per column."""
     large = np.maximum(-minimum, maximum)
     j = int(np.argmax(large))
-    if large[j] > LARGEST:
+    if large[j] > LARGEST_VALUE:
         raise DataError(
             f"column {names[j]!r} has values up to {large[j]:.3g}, whose squares overflow: divide "
             "it."
@@ -311,15 +313,19 @@ def check_whole(
             "are needed."
         )
     if len(environments) == 1 and not single_allowed:
-        found = f"all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
-        found = f"{labels_of(environment_name)}: {found}"
-        raise DataError(f"{found}. Choose a column with two environments or more.")
+        raise DataError(
+            f"{labels_of(environment_name)}: all {rows_text(int(n_rows[0]))} have the same "
+            f"label {in_quotes(environments[0])}. Choose a column with two environments or "
+            "more."
+        )
     check_distinct_labels(environments, labels_of(environment_name))
     low = np.asarray(outcome_minimum)
     high = np.asarray(outcome_maximum)
     if low.min() == high.max():
-        what = f"outcome {outcome_name!r} is constant: every row is {low[0]:g}"
-        raise DataError(f"{what}. Choose an outcome that varies.")
+        raise DataError(
+            f"outcome {outcome_name!r} is constant: every row is {low[0]:g}. Choose an "
+            "outcome that varies."
+        )
 
 
 def check_environments(
@@ -350,9 +356,9 @@ def check_environments(
         found = with_counts(environments, np.where(flat, n_rows, 0))
         what = f"outcome {name!r} is constant inside environment {found}"
         if np.count_nonzero(~flat) < 2:
-            left = f"it varies in {np.count_nonzero(~flat)} environments, and two are needed"
             raise DataError(
-                f"{what}: {left}. Choose another column of environments, or merge some."
+                f"{what}: it varies in {np.count_nonzero(~flat)} environments, and two are "
+                "needed. Choose another column of environments, or merge some."
             )
         gone = [environments[e] for e in np.flatnonzero(flat).tolist()]
         raise DataError(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import chain
 from numbers import Real
 from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from .._tools.arrays import Floats
@@ -17,7 +20,7 @@ from .._tools.text import in_series
 from ..exceptions import DataError, Remedy, SettingError, use
 from .basis import Spline
 from .checks import check_unique, nearest, quoted, with_counts
-from .labels import encode_labels, in_natural_order, level_of, written
+from .labels import encode_labels, in_natural_order, level_of, written_values
 from .reading import AS_PYTHON, NumberForm, limit_of, number_formats, reads_as_number
 from .settings import BELOW_LIMIT, Columns, FileFormat, listed_names
 
@@ -43,8 +46,6 @@ def frame_names(table: Any) -> list[str] | None:
 
 def as_frame(table: Any, what: str = "table") -> Any:
     """A narwhals DataFrame with unique text column names from any eager data frame."""
-    import narwhals as nw
-
     if (
         hasattr(table, "collect")
         and hasattr(table, "collect_schema")
@@ -58,12 +59,10 @@ def as_frame(table: Any, what: str = "table") -> Any:
         table = table.set_axis(names, axis=1) if hasattr(table, "set_axis") else table
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if names is None or not isinstance(frame, nw.DataFrame):
-        found = (
-            f"{what} must be a pandas or polars DataFrame or the path of a file, got "
-            f"{type(table).__name__}"
-        )
         raise DataError(
-            f"{found}: for arrays use MultiEnvironmentData.from_arrays(X, y, environments)."
+            f"{what} must be a pandas or polars DataFrame or the path of a file, got "
+            f"{type(table).__name__}: for arrays use MultiEnvironmentData.from_arrays(X, y, "
+            "environments)."
         )
     return frame
 
@@ -76,17 +75,17 @@ def dense(table: Any, what: str) -> Any:
     """A matrix of scipy, or a frame of pandas with sparse columns, made dense up to so many bytes;
     others stay."""
     is_matrix = hasattr(table, "toarray") and hasattr(table, "nnz")
-    types = (
-        table.dtypes.items() if hasattr(table, "set_axis") and hasattr(table, "columns") else ()
-    )  # of pandas
+    is_pandas = hasattr(table, "set_axis") and hasattr(table, "columns")
+    types = table.dtypes.items() if is_pandas else ()
     kinds = {name: kind.subtype for name, kind in types if hasattr(kind, "fill_value")}
     if not is_matrix and not kinds:
         return table
     needed = 8 * table.shape[0] * (table.shape[-1] if is_matrix else len(kinds))
     if needed > MOST_DENSE_BYTES:
-        limit = f"{needed / 1e9:.3g} GB made dense, more than {MOST_DENSE_BYTES / 1e9:g}"
         raise DataError(
-            f"{what} is sparse and takes {limit}: choose columns first, as VarianceThreshold does."
+            f"{what} is sparse and takes {needed / 1e9:.3g} GB made dense, more "
+            f"than {MOST_DENSE_BYTES / 1e9:g}: choose columns first, as "
+            "VarianceThreshold does."
         )
     return table.toarray() if is_matrix else table.astype(kinds)
 
@@ -95,33 +94,37 @@ def as_series(values: Any) -> Any | None:
     """A narwhals Series, or None for anything that is not a series."""
     if isinstance(values, (np.ndarray, list, tuple)):
         return None
-    import narwhals as nw
 
     series = nw.from_native(values, series_only=True, pass_through=True)
     return series if isinstance(series, nw.Series) else None
 
 
+def is_number(dtype: Any) -> bool:
+    """Whether a type of narwhals is one of numbers or truth values"""
+    return dtype.is_numeric() or dtype == nw.Boolean
+
+
+def are_truths(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, _TRUTHS) for value in values)
+
+
 def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     """A narwhals Series as float64 (N,); booleans count 0 and 1."""
-    import narwhals as nw
-
     refuse_beyond_double(series, name)
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return np.asarray(native, dtype=np.float64)
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+    if is_number(series.dtype):
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    if all(isinstance(value, _TRUTHS) for value in present_values(series)):
+    if are_truths(present_values(series)):
         return mapped(series, float)
     raise DataError(f"column {name!r} {_why_no_numbers(series)}: {ADVICE[role]}.")
 
 
 def text_as_numbers(series: Any, name: str) -> Floats:
     """(N,) of a column that may hold numbers as text."""
-    import narwhals as nw
-
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+    if is_number(series.dtype):
         return series_values(series, name)
     wrong = [value for value in present_values(series) if not reads_as_number(value)]
     if wrong:
@@ -132,28 +135,29 @@ def text_as_numbers(series: Any, name: str) -> Floats:
     return mapped(series, float)
 
 
+def cells(series: Any) -> list[Any]:
+    """The values of a narwhals Series, None where one is missing"""
+    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    return [None if gone else value for value, gone in pairs]
+
+
 def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
     """(N,) the number of each value of a narwhals Series, NaN where it is missing"""
-    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
-    return np.array([np.nan if gone else number(value) for value, gone in pairs])
+    return np.array([np.nan if value is None else number(value) for value in cells(series)])
 
 
 def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: str | None) -> Any:
     """A narwhals frame with numbers in the place of text of columns that is written so"""
-    import narwhals as nw
-
     FileFormat(
         decimal=decimal, thousands=thousands
     )  # raises where they are unknown, or both the same
     form = NumberForm(decimal or ".", thousands)
-    read = {}
+    made = []
     for name in columns if form != AS_PYTHON else ():
-        if frame[name].dtype == nw.String and form.reads(present_values(frame[name])):
-            read[name] = mapped(frame[name], lambda text: float(str(form.plain(text))))
-    made = [
-        nw.new_series(name, values, nw.Float64, backend=frame.implementation)
-        for name, values in read.items()
-    ]
+        series = frame[name]
+        if series.dtype == nw.String and form.reads(present_values(series)):
+            values = mapped(series, form.number)
+            made.append(nw.new_series(name, values, nw.Float64, backend=frame.implementation))
     return frame.with_columns(*made) if made else frame
 
 
@@ -199,22 +203,16 @@ def beyond_double(values: Any) -> int | None:
         whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
     else:
         whole = series.dtype.is_integer() and series.null_count() < len(series)
-    ends = (
-        [end for end in (values.min(), values.max()) if end is not None and end == end]
-        if whole
-        else []
-    )
-    largest = max(map(int, ends), key=abs, default=0)
+    if not whole:
+        return None
+    largest = max(int(values.min()), int(values.max()), key=abs)
     return largest if abs(largest) > LARGEST_WHOLE else None
 
 
 def holds_numbers(frame: Any) -> bool:
     """Whether all columns of a narwhals frame are numbers or booleans, whatever their type."""
-    import narwhals as nw
-
     return all(
-        series.dtype.is_numeric()
-        or series.dtype == nw.Boolean
+        is_number(series.dtype)
         or (
             series.dtype in (nw.Object, nw.Unknown)
             and all(isinstance(v, Real) for v in present_values(series))
@@ -261,18 +259,20 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
             f"table[{labels!r}]."
         )
     shape: tuple[int, ...] = getattr(labels, "shape", (0,))
-    if len(shape) == 2 and shape[1] == 1:
+    if shape[1:] == (1,):
         labels = np.asarray(labels).ravel()
     elif len(shape) != 1:
         raise DataError(f"{role} has shape {shape}: pass one label per row, shape (N,).")
     if isinstance(labels, np.ndarray):
         return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
     series = as_series(labels)
-    if series is None and not isinstance(labels, Iterable):
+    if series is not None:
+        return series.to_list()
+    if not isinstance(labels, Iterable):
         raise DataError(
             f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row."
         )
-    return list(labels) if series is None else series.to_list()
+    return list(labels)
 
 
 def aligned(X: Any, **given: Any) -> list[Any]:
@@ -288,9 +288,9 @@ def aligned(X: Any, **given: Any) -> list[Any]:
             owner = role
         elif hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
             if owner != "X" or not (rows.is_unique and rows.isin(index).all()):
-                what = f"{role} has another index than {owner}: give both the same"
                 raise DataError(
-                    f"{what}, or pass {role}.to_numpy() if its order is that of the rows of X."
+                    f"{role} has another index than {owner}: give both the same, or pass "
+                    f"{role}.to_numpy() if its order is that of the rows of X."
                 )
             values = values.loc[rows]
         found.append(values)
@@ -323,21 +323,18 @@ class Mending:
     def notes(self) -> tuple[str, ...]:
         """What was changed, a sentence for each."""
         limits = {"half": "half of the limit", "limit": "the limit", "missing": "missing"}
-        said = (
-            ()
-            if self.below_limit is None
-            else (f"values such as '<0.5' count as {limits[self.below_limit]}.",)
-        )
+        said = []
+        if self.below_limit is not None:
+            said.append(f"values such as '<0.5' count as {limits[self.below_limit]}.")
         columns: dict[tuple[str, ...], list[str]] = {}
         for name, codes in self.na.items():
             columns.setdefault(codes, []).append(name)
         for codes, names in columns.items():
             counted = "count" if len(codes) > 1 else "counts"
-            said = (
-                *said,
-                f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}.",
+            said.append(
+                f"{in_series(map(repr, codes))} {counted} as missing in {in_series(names)}."
             )
-        return said
+        return tuple(said)
 
     def of(self, columns: Collection[str]) -> Mending:
         """What is needed to read these columns."""
@@ -350,24 +347,19 @@ class Mending:
         codes = self.na.get(name, ())
         if not codes and (self.below_limit is None or series.dtype.is_numeric()):
             return series
-        import narwhals as nw
 
-        values = [
-            None if gone else value
-            for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True)
-        ]
+        values = cells(series)
         as_numbers = {float(code) for code in codes if reads_as_number(code)}
         kept = [
             None if value is None or _is_one_of(value, codes, as_numbers) else value
             for value in values
         ]
         texts = {value for value in kept if isinstance(value, str)}
-        found = ((text, limit_of(text)) for text in texts) if self.below_limit is not None else ()
-        limits = {text: limit for text, limit in found if limit is not None}
-        changed = kept != values
-        if limits and all(text in limits or reads_as_number(text) for text in texts):
+        limits = {text: limit for text in texts if (limit := limit_of(text)) is not None}
+        counted = self.below_limit is not None and texts and _are_limits(texts, limits)
+        if counted:
             kept = [self._counted(*limits[value]) if value in limits else value for value in kept]
-        elif not changed:
+        elif kept == values:
             return series
         if series.dtype.is_numeric() or (
             texts and all(value is None or reads_as_number(value) for value in kept)
@@ -417,11 +409,9 @@ def joined(first: Levels | None, second: Levels) -> Levels:
     return Levels(ordered, in_order, declared, first.written | second.written)
 
 
-def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Levels]:
+def level_codes(series: Any, name: str, missing_level: bool = False) -> tuple[Floats, Levels]:
     """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these
     levels."""
-    import narwhals as nw
-
     declared = series.dtype in (nw.Categorical, nw.Enum)
     # Polars' Categorical has no such attribute: the order of its levels is that of the whole
     # process.
@@ -443,7 +433,7 @@ def coded(
     position: dict[str | None, float] = {text: float(k) for k, text in enumerate(ordered)}
     if missing_level and 0 < (first_seen < 0).sum() < len(values):
         position[None] = position.setdefault(MISSING_LEVEL, float(len(ordered)))
-    levels = Levels(tuple(filter(None, position)), bool(categories), written=written(values))
+    levels = Levels(tuple(filter(None, position)), bool(categories), written=written_values(values))
     return np.array([*(position[text] for text in texts), position.get(None, np.nan)])[
         first_seen
     ], levels
@@ -597,11 +587,8 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     """{column: its levels as text, the first of which is the reference}"""
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
-        texts = (
-            ()
-            if isinstance(values, str) or not isinstance(values, Iterable)
-            else tuple(map(level_of, values))
-        )
+        is_list = isinstance(values, Iterable) and not isinstance(values, str)
+        texts = tuple(map(level_of, values)) if is_list else ()
         if not texts or len(set(texts)) < len(texts):
             example = use(categorical={str(name): ["a", "b"]})
             raise SettingError(
@@ -625,7 +612,8 @@ def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]
     named = dict(terms).items() if by_name else [(term.column, term) for term in terms]
     parsed: dict[str, tuple[Member, ...]] = {}
     owners: dict[str, str] = {}
-    for name, given in ((str(name), given) for name, given in named):
+    for name, given in named:
+        name = str(name)
         given = [given] if isinstance(given, Spline) else given
         if isinstance(given, str) or not isinstance(given, Iterable) or not list(given):
             raise SettingError(
@@ -651,7 +639,7 @@ def column_of(member: Member) -> str:
 
 
 # Text with more levels than this share of the rows is a list of names, not a category.
-MOST_LEVELS = 0.5
+MAX_LEVEL_SHARE = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
 _MEANT_AS_DATES = 0.9
@@ -689,29 +677,45 @@ class RawTable:
     levels: Mapping[str, Levels] = field(default_factory=dict)
     refused: Mapping[str, Refusal] = field(default_factory=dict)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
+
+    def column(self, name: str) -> Floats:
+        """(N,) the values of a column"""
+        return self.values[:, self._places[name]]
+
     @classmethod
-    def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
-        """Columns of a narwhals frame."""
-        values = np.empty((len(frame), len(names)))
+    def of_frame(
+        cls,
+        frame: Any,
+        names: Sequence[str],
+        choices: Choices,
+        read: Callable[[Any, str], Any] | None = None,
+        ignored: Collection[str] = (),
+    ) -> RawTable:
+        """Columns of a narwhals frame. read : what makes numbers, or codes and levels, of a series
+        and its name, by default as the values show it; ignored : columns that stay 0"""
+        values = np.zeros((len(frame), len(names)))
         levels: dict[str, Levels] = {}
         refused: dict[str, Refusal] = {}
         for j, name in enumerate(names):
+            if name in ignored:
+                continue
             series = choices.mending.series(frame[name], name)
-            kind = column_kind(series, name, choices)
+            kind = column_kind(series, name, choices) if read is None else read
             if isinstance(kind, Refusal):
                 refused[name] = kind
-                values[:, j] = 0.0
-            elif kind is level_codes:
-                values[:, j], levels[name] = level_codes(series, choices.missing_level)
-            else:
-                values[:, j] = kind(series, name)
+                continue
+            found = kind(series, name)
+            if isinstance(found, tuple):
+                found, levels[name] = found
+            values[:, j] = found
         return cls(tuple(names), values, levels, refused)
 
     @classmethod
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of numbers, of which some may be categories; without a copy where none is."""
-        import narwhals as nw
-
         if choices.categorical.isdisjoint(names) and not choices.mending.na.keys() & set(names):
             return cls(tuple(names), values)
         columns = dict(zip(names, values.T, strict=True))
@@ -749,59 +753,49 @@ def table_of(
 
 def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
     """The function that reads a column, or why none can."""
-    import narwhals as nw
-
     dtype = series.dtype
+    as_levels = use(categorical=[name])
+    levels = partial(level_codes, missing_level=choices.missing_level)
     if name in choices.numeric:
         return text_as_numbers
-    if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
+    if is_number(dtype) or series.null_count() == len(series):
         if name in choices.categorical:
-            return level_codes
+            return levels
         largest = beyond_double(series)
-        return (
-            series_values
-            if largest is None
-            else Refusal(_beyond(largest), (use(categorical=[name]),), "identifier")
-        )
+        if largest is None:
+            return series_values
+        return Refusal(_beyond(largest), (as_levels,), "identifier")
     if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return level_codes
+        return levels
     present = present_values(series)
     reason = _why_no_numbers(series)
-    code, reason = (
-        ("dates", f"{reason}: dates or times") if dtype.is_temporal() else ("objects", reason)
-    )
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
-        return Refusal(reason, code=code)
+        return Refusal(reason)
     if name in choices.categorical:
-        return level_codes
-    if all(isinstance(value, _TRUTHS) for value in present):
+        return levels
+    if are_truths(present):
         return series_values
-    numbers = not dtype.is_temporal() and all(map(reads_as_number, present))
-    code = "numbers_as_text" if numbers else code
-    return Refusal(reason, (use(numeric=[name]) if numbers else use(categorical=[name]),), code)
+    if dtype.is_temporal():
+        return Refusal(f"{reason}: dates or times", (as_levels,), "dates")
+    if all(map(reads_as_number, present)):
+        return Refusal(reason, (use(numeric=[name]),), "numbers_as_text")
+    return Refusal(reason, (as_levels,))
 
 
 def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts = levels.texts
     as_levels = use(categorical=[name])
+    example = f"(for example {texts[0]!r})" if texts else ""
     if texts and not levels.declared:
-        if sum(_MOMENT.fullmatch(text) is not None for text in texts) >= _MEANT_AS_DATES * len(
-            texts
-        ):
-            return Refusal(
-                f"holds dates or times (for example {texts[0]!r})", (as_levels,), "dates"
-            )
+        n_dates = sum(_MOMENT.fullmatch(text) is not None for text in texts)
+        if n_dates >= _MEANT_AS_DATES * len(texts):
+            return Refusal(f"holds dates or times {example}", (as_levels,), "dates")
         limits = [text for text in texts if limit_of(text) is not None]
-        if 0 < 2 * len(limits) < len(texts) and all(
-            reads_as_number(text) or limit_of(text) for text in texts
-        ):
+        if 2 * len(limits) < len(texts) and _are_limits(texts, limits):
             ways = tuple(use(below_limit=way) for way in BELOW_LIMIT)
-            return Refusal(
-                f"holds numbers and limits of detection ({quoted(limits, 4)})",
-                ways,
-                "detection_limit",
-            )
+            reason = f"holds numbers and limits of detection ({quoted(limits, 4)})"
+            return Refusal(reason, ways, "detection_limit")
         formats = number_formats(texts)
         strange = [text for text in texts if not reads_as_number(text)]
         if formats or not strange:
@@ -821,43 +815,36 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
             return Refusal(reason, ways[::-1] if have_digits else ways, "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
-            reason = (
-                f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), "
-                "to be removed"
-            )
+            reason = f"holds numbers with {units.pop()!r} after them {example}, to be removed"
             return Refusal(reason, (as_levels,), "with_unit")
         if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
-            return Refusal(
-                f"holds {len(texts)} different sentences (for example {texts[0]!r})",
-                (as_levels,),
-                "text",
-            )
-    if len(texts) > MOST_LEVELS * n_rows:
-        shown = (
-            f"is not numeric but has {len(texts)} different values in {n_rows} rows (for "
-            f"example {texts[0]!r})"
-        )
+            reason = f"holds {len(texts)} different sentences {example}"
+            return Refusal(reason, (as_levels,), "text")
+    if len(texts) > MAX_LEVEL_SHARE * n_rows:
+        reason = f"is not numeric but has {len(texts)} different values in {n_rows} rows {example}"
         words = any(len(text.split()) > 1 for text in texts)
-        return Refusal(shown, (as_levels,), "text" if words else "identifier")
+        return Refusal(reason, (as_levels,), "text" if words else "identifier")
     return None
+
+
+def _are_limits(texts: Collection[str], limits: Collection[str]) -> bool:
+    """Whether some of the texts are limits of detection, and all others are numbers."""
+    return bool(limits) and all(text in limits or reads_as_number(text) for text in texts)
 
 
 def as_mended(series: Any, name: str, choices: Choices, remedy: Remedy) -> Floats | None:
     """(N,) numbers of a column of text with what a remedy changes in it; None if it changes
     something else."""
     settings = dict(remedy.settings)
-    mending = choices.mending
+    na = dict(choices.mending.na)
     if "na" in settings:
-        codes = (*mending.na.get(name, ()), *map(level_of, settings["na"][name]))
-        mending = replace(mending, na={**mending.na, name: codes})
-    elif "below_limit" in settings:
-        mending = replace(mending, below_limit=settings["below_limit"])
-    elif "numeric" not in settings:
-        return None
+        na[name] = (*na.get(name, ()), *map(level_of, settings["na"][name]))
+    mending = Mending(settings.get("below_limit", choices.mending.below_limit), na)
     mended = mending.series(series, name)
     if "numeric" in settings:
         return text_as_numbers(mended, name)
-    return series_values(mended, name) if mended.dtype.is_numeric() else None
+    changes = "na" in settings or "below_limit" in settings
+    return series_values(mended, name) if changes and mended.dtype.is_numeric() else None
 
 
 def refuse(
@@ -869,24 +856,14 @@ def refuse(
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
     lists: dict[str, Any] = {"exclude": [*excluded, *refused]}
-    remedies = [remedy for each in refused.values() for remedy in each.remedies]
-    formats = [
-        remedy for remedy in remedies if all(isinstance(value, str) for _, value in remedy.settings)
-    ]
-    for setting, value in (
-        pair for remedy in remedies if remedy not in formats for pair in remedy.settings
-    ):
-        if isinstance(value, Mapping) and not streamed:
-            lists[setting] = lists.get(setting, {}) | value
-        else:
-            words = (
-                [word for words in value.values() for word in words]
-                if isinstance(value, Mapping)
-                else value
-            )
-            lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *words]))
-    raise DataError(
-        found,
-        *(use(**{setting: names}) for setting, names in lists.items()),
-        *dict.fromkeys(formats),
-    )
+    formats: dict[Remedy, None] = {}
+    for remedy in chain.from_iterable(refusal.remedies for refusal in refused.values()):
+        for setting, value in remedy.settings:
+            if isinstance(value, str):
+                formats[remedy] = None
+            elif isinstance(value, Mapping) and not streamed:
+                lists[setting] = lists.get(setting, {}) | value
+            else:
+                words = chain(*value.values()) if isinstance(value, Mapping) else value
+                lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *words]))
+    raise DataError(found, *(use(**{setting: names}) for setting, names in lists.items()), *formats)

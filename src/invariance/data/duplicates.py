@@ -12,7 +12,7 @@ from .checks import listing, warn
 from .features import Features
 
 _KEYS = 1e-9  # differences that are worth a comparison
-_ROUNDING = 16 * np.finfo(float).eps  # of values, relative to the largest
+_UNITS_ROUNDING = 16 * np.finfo(float).eps  # of values, relative to the largest
 _OF_PRODUCTS = 1e-12  # of squared correlations
 
 
@@ -39,7 +39,9 @@ def equal_columns(names: Sequence[str], alone: Collection[str], X: Floats) -> Pa
             return "are equal"
         first, second = ((X[:, k] - low[k]) / span[k] for k in (i, j))
         off = min(np.abs(first - second).max(), np.abs(first + second - 1.0).max())
-        return "are equal in other units" if off <= _ROUNDING * (largest[i] + largest[j]) else ""
+        return (
+            "are equal in other units" if off <= _UNITS_ROUNDING * (largest[i] + largest[j]) else ""
+        )
 
     keys = np.abs((weights @ X - weights.sum() * low) / span - weights.sum() / 2)
     return _pairs(names, alone, keys, _KEYS * np.sqrt(len(X)), alike)

@@ -163,11 +163,10 @@ class Encoding:
     def encode(self, raw: RawTable, handle_unknown: str = "error") -> Floats:
         """(N, q) from a table that holds these columns; levels that were not learnt raise, or count
         as the reference with a warning where handle_unknown is "ignore"."""
-        position = {name: j for j, name in enumerate(raw.names)}
         encoded: list[Floats] = []
         unknown: dict[str, str] = {}
         for term in self.terms:
-            values = raw.values[:, position[term.column]]
+            values = raw.column(term.column)
             if isinstance(term, Dummies):
                 levels = raw.levels.get(term.column, Levels(())).texts
                 values, strange = recoded(values, levels, term.levels, term.absent)
@@ -196,19 +195,14 @@ class Encoding:
 
     def read(self, frame: Any, ignored: Collection[str] = ()) -> RawTable:
         """These columns of a narwhals frame, by name; `ignored` ones are not looked at."""
-        values = np.zeros((len(frame), len(self.columns)))
-        levels: dict[str, Levels] = {}
-        for j, name in enumerate(self.columns):
-            if name in ignored:
-                continue
-            series = self.mending.series(frame[name], name)
+
+        def read(series: Any, name: str) -> Any:
             if name in self.of_levels:
-                values[:, j], levels[name] = level_codes(series, name in self.with_missing)
-            elif name in self.read_as_numbers:
-                values[:, j] = text_as_numbers(series, name)
-            else:
-                values[:, j] = series_values(series, name)
-        return RawTable(self.columns, values, levels)
+                return level_codes(series, name, name in self.with_missing)
+            numbers = text_as_numbers if name in self.read_as_numbers else series_values
+            return numbers(series, name)
+
+        return RawTable.of_frame(frame, self.columns, self.choices, read, ignored)
 
     def decode(
         self, X: Floats, columns: Sequence[str]
@@ -242,18 +236,13 @@ class ColumnSummary(NamedTuple):
     def of(cls, raw: RawTable) -> ColumnSummary:
         levels = {}
         for name, known in raw.levels.items():
-            codes = raw.values[:, raw.names.index(name)]
+            codes = raw.column(name)
             found = np.unique(codes[~np.isnan(codes)]).astype(int)
             levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
-        columns = {
-            name: column
-            for name, column in zip(raw.names, raw.values.T, strict=True)
-            if np.isnan(column).any()
-        }
         empty = {
             name
-            for name, column in columns.items()
-            if not np.fmin.reduce(column) < np.fmax.reduce(column)
+            for name, column in zip(raw.names, raw.values.T, strict=True)
+            if np.isnan(column).any() and not np.fmin.reduce(column) < np.fmax.reduce(column)
         }
         return cls(len(raw.values), levels, raw.refused, empty)
 
@@ -282,19 +271,20 @@ class ColumnSummary(NamedTuple):
                 )
         for name, levels in self.levels.items():
             if choices.missing_level and MISSING_LEVEL in map(level_of, levels.written):
-                what = (
-                    f"column {name!r} has a level {MISSING_LEVEL!r}, as missing values have "
-                    "with missing='level'"
-                )
                 raise DataError(
-                    f"{what}. Rename it, or make it missing values too",
+                    (
+                        f"column {name!r} has a level {MISSING_LEVEL!r}, as missing values have "
+                        "with missing='level'. Rename it, or make it missing values too"
+                    ),
                     use(na={name: [MISSING_LEVEL]}),
                 )
             listed = *choices.levels.get(name, levels.texts), MISSING_LEVEL
             strange = [text for text in levels.texts if text not in listed]
             if strange:
-                what = f"column {name!r} has levels that are not listed: {quoted(strange)}"
-                raise DataError(f"{what}. List them too, or leave those rows out.")
+                raise DataError(
+                    f"column {name!r} has levels that are not listed: {quoted(strange)}. "
+                    "List them too, or leave those rows out."
+                )
 
 
 # {column: {level: the environments that have it}}
@@ -305,7 +295,7 @@ def learnt_levels(raw: RawTable, codes: Integers, environments: Sequence[Hashabl
     """Of the rows that are fitted; codes (n,) : their environments"""
     learnt: dict[str, dict[str, set[Hashable]]] = {}
     for name, levels in raw.levels.items():
-        places = raw.values[:, raw.names.index(name)].astype(np.intp)
+        places = raw.column(name).astype(np.intp)
         found = learnt.setdefault(name, {})
         for pair in np.unique(codes * len(levels.texts) + places):
             e, k = divmod(int(pair), len(levels.texts))
@@ -332,11 +322,15 @@ def learn_encoding(
         and all(len(labels) == 1 for labels in where.values())
     ]
     if telling:
-        what = (
-            f"each level of {quoted(telling)} occurs in one environment only, so that anything "
-            "looks invariant"
+        warn(
+            Message(
+                (
+                    f"each level of {quoted(telling)} occurs in one environment only, so that "
+                    "anything looks invariant"
+                ),
+                use(exclude=[*choices.excluded, *telling]),
+            )
         )
-        warn(Message(what, use(exclude=[*choices.excluded, *telling])))
     if not learnt and not choices.groups and not choices.mending:
         return None
     ordered = {
@@ -375,8 +369,10 @@ def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
     for term in encoding.terms:
         for name in term.names:
             if name in makers:
-                what = f"columns {makers[name]!r} and {term.column!r} both make a column {name!r}"
-                raise DataError(f"{what}: rename one of them.")
+                raise DataError(
+                    f"columns {makers[name]!r} and {term.column!r} both make a column "
+                    f"{name!r}: rename one of them."
+                )
             makers[name] = term.column
     clash = [name for name in encoding.features.names if name in taken]
     if clash:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import compress, groupby
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,7 +85,7 @@ class Features:
         held = np.isin(self.columns, list(columns))
         starts = self.starts[:-1]
         flags = np.logical_or.reduceat(held, starts) if len(starts) else held
-        return tuple(name for name, flag in zip(self.names, flags, strict=True) if flag)
+        return tuple(compress(self.names, flags))
 
     def columns_of(self, members: Integers) -> Integers:
         """Columns of the features `members` (k,), in their order."""
@@ -96,18 +96,14 @@ class Features:
 
     def chosen(self, mask: Mask) -> Features:
         """The features of a mask (p,) alone."""
-        names = tuple(name for name, flag in zip(self.names, mask, strict=True) if flag)
-        columns = tuple(
-            name for name, flag in zip(self.columns, self.expand(mask), strict=True) if flag
-        )
-        return Features(names, columns, self.widths[mask])
+        columns = tuple(compress(self.columns, self.expand(mask)))
+        return Features(tuple(compress(self.names, mask)), columns, self.widths[mask])
 
     def without_columns(self, gone: Mask) -> Features:
         """After columns (q,) are left out; a feature stays while one of its columns does."""
         left = np.add.reduceat(~gone, self.starts[:-1]).astype(np.int64)
-        names = tuple(name for name, width in zip(self.names, left, strict=True) if width)
-        columns = tuple(name for name, flag in zip(self.columns, gone, strict=True) if not flag)
-        return Features(names, columns, left[left > 0])
+        columns = tuple(compress(self.columns, ~gone))
+        return Features(tuple(compress(self.names, left)), columns, left[left > 0])
 
 
 Subset = Iterable[str] | ArrayLike

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Integers, Mask
 from .._tools.sections import Section
 from .._tools.text import COLUMNS, display_width, name_labels
 from .checks import SMALLEST_ENVIRONMENT, listing
+from .features import distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,17 +76,19 @@ class MissingValues:
         most = max(each.values for each in self.exclusions)
         if most < WORTHWHILE * self.exclusions[0].values:
             return None
-        able = [each for each in self.exclusions if each.values >= AS_GOOD * most]
+        able = (each for each in self.exclusions if each.values >= AS_GOOD * most)
         found = min(able, key=lambda each: (len(each.lost), len(each.exclude)))
         return found if found.exclude else None
 
     @property
     def best_everywhere(self) -> Exclusion | None:
         """The exclusion that keeps most values of those that lose fewest environments."""
-        fewest = min((len(each.lost) for each in self.exclusions), default=0)
-        able = [each for each in self.exclusions if len(each.lost) == fewest]
-        most = max(able, key=lambda each: each.values, default=None)
-        return most if most is not None and most.exclude else None
+        most = min(
+            self.exclusions,
+            key=lambda each: (len(each.lost), -each.values),
+            default=Exclusion((), 0, 0),
+        )
+        return most if most.exclude else None
 
     def to_frame(self, percent: bool = False) -> pd.DataFrame:
         """Return missing values, columns × environments, as counts or as percent of the rows."""
@@ -114,98 +118,84 @@ class MissingValues:
         if not self.columns:
             return []
         where = "" if environment is None else f" by {environment}"
-        found = [
-            Section(
-                f"Missing values{where}, in percent of the rows",
-                table=self._table(),
-                notes=self._notes(),
-            )
-        ]
+        title = f"Missing values{where}, in percent of the rows"
+        n = self._n_fitting()
+        found = [Section(title, table=self._table(n), notes=self._notes(n))]
         if self.best is not None:
             title = (
                 "Complete rows, if features with missing values are excluded one after the other"
             )
             note = (
-                "* proposed: keeps most values (complete rows × features) to within 5%, and "
-                "most environments"
+                "* proposed: keeps most values (complete rows × features) to within 5%, and most "
+                "environments"
             )
             found.append(Section(title, table=self._rows_kept(), notes=(note,), text_columns=(4,)))
         return found
 
-    def worst(self, n_columns: int, n_environments: int) -> tuple[list[int], list[int]]:
-        """Places of at most so many columns and environments with most missing values, in the order
-        of the table."""
-        counts = np.array(self.counts)
-        lists = (counts.sum(axis=1), n_columns), (counts.sum(axis=0), n_environments)
-        columns, environments = (
-            sorted(np.argsort(-totals, kind="stable")[:n].tolist()) for totals, n in lists
-        )
-        return columns, environments
-
     def cells(self, n_columns: int, n_environments: int) -> tuple[tuple[str, ...], ...]:
-        """Percent missing as text: a head, a line for rows, and one for each column that is
-        shown."""
-        columns, places = self.worst(n_columns, n_environments)
-        total = sum(self.n_rows)
-        several = len(self.environments) > 1
-        head = ("", *(("all",) if several else ()), *(str(self.environments[e]) for e in places))
-        rows = ("rows", *((str(total),) if several else ()), *(str(self.n_rows[e]) for e in places))
-        lines = [head, rows]
-        for j in columns:
-            counts = self.counts[j]
-            overall = (_percent(sum(counts), total),) if several else ()
-            lines.append(
-                (self.columns[j], *overall, *(_percent(counts[e], self.n_rows[e]) for e in places))
-            )
-        return tuple(lines)
+        """Percent missing as text: a head, a line for rows, and one for each of the columns and
+        environments with most missing values, in the order of the table."""
+        counts = np.array(self.counts)
+        rows = np.array(self.n_rows)
+        columns = sorted(_most_first(counts.sum(axis=1))[:n_columns])
+        places = sorted(_most_first(counts.sum(axis=0))[:n_environments])
+        heads = ["", *(str(self.environments[e]) for e in places)]
+        counts = counts[columns]
+        shown = counts[:, places]
+        n_rows = rows[places]
+        if len(self.environments) > 1:
+            heads.insert(1, "all")
+            shown = np.column_stack([counts.sum(axis=1), shown])
+            n_rows = np.append(rows.sum(), n_rows)
+        lines = [
+            (self.columns[j], *map(_percent, line, n_rows))
+            for j, line in zip(columns, shown.tolist(), strict=True)
+        ]
+        return (tuple(heads), ("rows", *map(str, n_rows)), *lines)
 
     def _n_fitting(self) -> int:
         """How many environments fit a line of the terminal."""
         room = COLUMNS - 2 - max(map(display_width, name_labels(self.columns, MAX_LABEL))) - 9
-        totals = np.array(self.counts).sum(axis=0)
         heads = name_labels([str(label) for label in self.environments], MAX_HEAD)
-        widths = [
-            2 + max(4, display_width(heads[e])) for e in np.argsort(-totals, kind="stable").tolist()
-        ]
+        order = _most_first(np.array(self.counts).sum(axis=0))
+        widths = [2 + max(4, display_width(heads[e])) for e in order]
         return int((np.cumsum(widths) <= room).sum())
 
-    def _table(self) -> tuple[tuple[str, ...], ...]:
-        head, *lines = self.cells(MAX_LINES, self._n_fitting())
+    def _table(self, n_environments: int) -> tuple[tuple[str, ...], ...]:
+        head, *lines = self.cells(MAX_LINES, n_environments)
         names = name_labels([line[0] for line in lines], MAX_LABEL)
-        return (
-            tuple(name_labels(head, MAX_HEAD)),
-            *((name, *line[1:]) for name, line in zip(names, lines, strict=True)),
-        )
+        short = ((name, *line[1:]) for name, line in zip(names, lines, strict=True))
+        return (tuple(name_labels(head, MAX_HEAD)), *short)
 
-    def _notes(self) -> tuple[str, ...]:
-        hidden = len(self.columns) - MAX_LINES, len(self.environments) - self._n_fitting()
-        told = [
-            f"{n} {what}"
-            for n, what in zip(hidden, ("columns", "environments"), strict=True)
-            if n > 0
-        ]
-        return (f"… {' and '.join(told)} with fewer missing values are not shown.",) if told else ()
+    def _notes(self, n_environments: int) -> tuple[str, ...]:
+        hidden = {
+            "columns": len(self.columns) - MAX_LINES,
+            "environments": len(self.environments) - n_environments,
+        }
+        told = " and ".join(f"{n} {what}" for what, n in hidden.items() if n > 0)
+        return (f"… {told} with fewer missing values are not shown.",) if told else ()
 
     def _rows_kept(self) -> tuple[tuple[str, ...], ...]:
         """A line for each exclusion, up to two after the best."""
         best = self.exclusions.index(self.best) if self.best is not None else 0
-        lines = [("", "features", "rows", "environments", "without")]
+        lines: list[tuple[str, ...]] = [("", "features", "rows", "environments", "without")]
         before: tuple[str, ...] = ()
         last = min(best + 2, len(self.exclusions) - 1)
         first = max(0, last - MAX_LINES)
         for place, each in enumerate(self.exclusions[: last + 1]):
             new = [name for name in each.exclude if name not in before]
             before = each.exclude
-            told = (
-                f"{'and ' if place > 1 else ''}{listing(name_labels(new, MAX_LABEL), 2)}"
-                if new
-                else "none"
-            )
-            kept = str(len(self.environments) - len(each.lost))
+            told = listing(name_labels(new, MAX_LABEL), 2) if new else "none"
+            told = f"and {told}" if place > 1 and new else told
+            kept = len(self.environments) - len(each.lost)
             mark = "*" if place == best else ""
             if place == 0 or place > first:
-                lines.append((mark, str(each.features), str(each.rows), kept, told))
+                lines.append((mark, *map(str, (each.features, each.rows, kept)), told))
         return tuple(lines)
+
+
+def _most_first(totals: Integers) -> list[int]:
+    return np.argsort(-totals, kind="stable").tolist()
 
 
 def _percent(count: int, of: int) -> str:
@@ -232,43 +222,23 @@ def exclusions(
     n_whole : features without missing values; codes (N,) : environments
     """
     names = list(present)
-    patterns, counts = _patterns(usable, present, codes, len(labels))
+    held = np.column_stack([mask[usable] for mask in present.values()])
+    first, group = distinct(held)
+    patterns = held[first].astype(np.float64)
+    counts = np.zeros((len(first), len(labels)))
+    np.add.at(counts, (group, codes[usable]), 1.0)
     alive = np.ones(len(patterns), dtype=bool)
-    taken: list[str] = []
-    found = []
-
-    def kept() -> None:
-        rows = counts[alive].sum(axis=0)
-        without = tuple(name for name in names if name not in taken)
-        lost = tuple(
-            label for label, n in zip(labels, rows, strict=True) if n < SMALLEST_ENVIRONMENT
-        )
-        if n_whole + len(taken):
-            found.append(Exclusion(without, n_whole + len(taken), int(rows.sum()), lost))
-
-    kept()
     left = list(range(len(names)))
-    while left:
+    found = []
+    while True:
+        rows = counts[alive].sum(axis=0)
+        n_features = n_whole + len(names) - len(left)
+        if n_features:
+            without = tuple(names[j] for j in left)
+            lost = tuple(compress(labels, rows < SMALLEST_ENVIRONMENT))
+            found.append(Exclusion(without, n_features, int(rows.sum()), lost))
+        if not left:
+            return tuple(reversed(found))
         sizes = counts[alive].sum(axis=1) @ patterns[alive][:, left]
         cheapest = left.pop(int(np.argmax(sizes)))
         alive &= patterns[:, cheapest] > 0.0
-        taken.append(names[cheapest])
-        kept()
-    return tuple(reversed(found))
-
-
-def _patterns(
-    usable: Mask, present: Mapping[str, Mask], codes: Integers, n_environments: int
-) -> tuple[Floats, Floats]:
-    """(U, m) which of m features different rows have, and (U, E) how many rows of each environment
-    have these."""
-    held = (
-        np.array([mask[usable] for mask in present.values()], dtype=bool)
-        .reshape(len(present), -1)
-        .T
-    )
-    packed = np.packbits(held, axis=1) if held.size else np.zeros((int(usable.sum()), 1), np.uint8)
-    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    counts = np.zeros((len(first), n_environments))
-    np.add.at(counts, (inverse.ravel(), codes[usable]), 1.0)
-    return held[first].astype(np.float64), counts

@@ -30,7 +30,7 @@ def label_of(value: Any) -> Hashable:
     return None if missing or label != label else label  # NaN is not equal to itself
 
 
-_WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
 
 
 def level_of(value: Any) -> str:
@@ -38,7 +38,7 @@ def level_of(value: Any) -> str:
     as text."""
     label = label_of(value)
     if isinstance(label, str):
-        return _WHOLE.sub(r"\1", label) if _WHOLE.fullmatch(label) else label
+        return _WHOLE_NUMBER.sub(r"\1", label) if _WHOLE_NUMBER.fullmatch(label) else label
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
@@ -48,9 +48,9 @@ def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[H
         index = {value: place for place, value in enumerate(dict.fromkeys(values))}
     except TypeError:
         row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
-        found = f"{type(values[row]).__name__} {values[row]!r}"
         raise DataError(
-            f"label in row {row} is not hashable ({found}). Use strings, numbers or tuples."
+            f"label in row {row} is not hashable ({type(values[row]).__name__} "
+            f"{values[row]!r}). Use strings, numbers or tuples."
         ) from None
     raw = [index[value] for value in values]
     places: dict[Hashable, int] = {}
@@ -70,7 +70,7 @@ def in_natural_order(texts: Iterable[str]) -> list[str]:
         return sorted(listed)
 
 
-def written(values: Iterable[Any]) -> frozenset[Hashable]:
+def written_values(values: Iterable[Any]) -> frozenset[Hashable]:
     """What labels or levels are made of, without missing values"""
     return frozenset(value for value in set(values) if label_of(value) is not None)
 
@@ -81,7 +81,8 @@ def tell_alike(
     """Warn of different values in a column that are one label or level; the sentence, if there is
     one"""
     groups = alike(
-        list(written(values)), level_of if what == "level" else lambda value: str(label_of(value))
+        list(written_values(values)),
+        level_of if what == "level" else lambda value: str(label_of(value)),
     )
     if not groups:
         return ()

@@ -44,10 +44,9 @@ class Tally:
     @property
     def dropped(self) -> dict[Hashable, int]:
         """{label: rows that lack something}; None: all rows without a label"""
-        without_label = {None: self.left_out[None]} if None in self._counts else {}
-        return {
-            label: n for label, n in self._rows(-3).items() if label is not None
-        } | without_label
+        rows = self._rows(-3)
+        rows.pop(None, None)
+        return rows | ({None: self.left_out[None]} if None in self._counts else {})
 
     @property
     def left_out(self) -> dict[Hashable, int]:
@@ -57,12 +56,12 @@ class Tally:
     def complete(
         self, X: Floats, outcomes: Floats, codes: Integers, labels: Sequence[Hashable]
     ) -> Mask:
-        """As `screen`, of all rows of X (n, p) and outcomes (k, n); nothing is copied where none is
+        """As `screen`, of all rows of X (n, p) and outcomes (n, k); nothing is copied where none is
         left out."""
         self.n_rows = len(codes)
         if (codes >= 0).all() and np.isfinite(X).all() and np.isfinite(outcomes).all():
             return np.ones(len(codes), dtype=bool)
-        return self.screen(np.column_stack([X, outcomes.T]), codes, labels)
+        return self.screen(np.column_stack([X, outcomes]), codes, labels)
 
     def screen(self, values: Floats, codes: Integers, labels: Sequence[Hashable]) -> Mask:
         """Count what is missing or infinite in rows (n, r) with codes (n,) into the labels, -1

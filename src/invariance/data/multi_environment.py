@@ -6,8 +6,9 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ from .outcomes import (
     Classes,
     Outcome,
     OutcomeKind,
-    in_words,
+    class_in_words,
     one_series,
     outcome_column,
     outcome_kind,
@@ -66,7 +67,7 @@ from .reading import TableFile, column_names, read_columns, with_columns
 from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single, stated_once
 from .site_level import SiteLevel, warn_of_site_level
 from .structure import Along, Clock, Design, clock_of, parts_of, refuse_repeats
-from .weights import Weights, weighted
+from .weights import Weights, rows_at, weighted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,7 +182,7 @@ class MultiEnvironmentData:
         columns += () if self.design is None else self.design.notes
         if self.classes is None:
             return columns
-        first, second = map(in_words, self.classes)
+        first, second = map(class_in_words, self.classes)
         return (f"outcome {self.outcome_name}: {second} against {first}.", *columns)
 
     @property
@@ -214,31 +215,30 @@ class MultiEnvironmentData:
         places = np.unique(places_of(environments, self.environments))
         rows = np.isin(self.environment_index, places)
         labels = tuple(self.environments[place] for place in places)
+        per_row = {
+            name: rows_at(getattr(self, name), rows)
+            for name in ("y", "event", "exposure", "design", "clock")
+        }
         left = replace(
             self,
             X=np.ascontiguousarray(self.X[rows]),
-            y=self.y[rows],
             environment_index=np.searchsorted(places, self.environment_index[rows]),
             environments=labels,
             dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
-            event=None if self.event is None else self.event[rows],
-            exposure=None if self.exposure is None else self.exposure[rows],
             known_kind=self.outcome_kind,
-            design=None if self.design is None else self.design.of_rows(rows),
-            clock=None if self.clock is None else self.clock.of_rows(rows),
+            **per_row,
         )
-        if np.ptp(left.y) == 0.0:
-            raise DataError(
-                f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments."
-            )
-        if left.event is not None and not left.event.any():
-            raise DataError(f"no event occurs in {quoted(labels)}. Choose more environments.")
         constant = np.ptp(left.X, axis=0) == 0.0
-        if constant.all():
-            raise DataError(
-                f"every feature is constant in {quoted(labels)}. Choose more environments."
-            )
-        return without_constant(left, constant) if constant.any() else left
+        wrong = None
+        if np.ptp(left.y) == 0.0:
+            wrong = f"{self.outcome_name!r} is constant"
+        elif left.event is not None and not left.event.any():
+            wrong = "no event occurs"
+        elif constant.all():
+            wrong = "every feature is constant"
+        if wrong is not None:
+            raise DataError(f"{wrong} in {quoted(labels)}. Choose more environments.")
+        return without_constant(left, constant)
 
     @property
     def by_labels(self) -> MultiEnvironmentData:
@@ -249,17 +249,11 @@ class MultiEnvironmentData:
         """The same rows with the features of a mask (p,) alone, without the encoding of the
         table."""
         return replace(
-            self,
-            X=np.ascontiguousarray(self.X[:, self.features.expand(kept)]),
-            feature_names=tuple(
-                name for name, flag in zip(self.feature_names, kept, strict=True) if flag
-            ),
+            _of_columns(self, self.features.expand(kept)),
             dropped_features=(),
             dropped_positions=(),
             dropped_columns=(),
             constants={},
-            truth=None if self.truth is None else self.truth[kept],
-            grouping=None if self.grouping is None else self.features.chosen(kept),
             encoding=None,
         )
 
@@ -422,10 +416,9 @@ class MultiEnvironmentData:
         used = (*names, outcome, *taken.values(), labels_of)
         clock = clock_of(frame.to_native(), [name for name in frame.columns if name not in used])
         labels = frame[labels_of].to_list() if design is None else design.labels
-        data = _checked_data(
-            raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock
+        return _checked_data(
+            raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock, counted
         )
-        return data if counted is None else replace(data, weights=counted)
 
     @classmethod
     def from_arrays(
@@ -526,10 +519,9 @@ class MultiEnvironmentData:
             for role, (name, values) in outcome_columns.items()
         }
         named = None if design is None else design.name
-        data = _checked_data(
-            raw, choices, outcome, with_y, labels, named, missing, choice, design, clock
+        return _checked_data(
+            raw, choices, outcome, with_y, labels, named, missing, choice, design, clock, counted
         )
-        return data if counted is None else replace(data, weights=counted)
 
 
 def in_short(data: Any) -> str:
@@ -542,33 +534,58 @@ def in_short(data: Any) -> str:
 def require_data(data: Any, caller: str) -> None:
     """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
     if not isinstance(data, MultiEnvironmentData):
-        build = "MultiEnvironmentData.from_table(table, outcome=..., environment=...)"
         raise WrongTypeError(
-            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: use {build}."
+            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: use "
+            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
         )
 
 
 def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:
     """Without the columns (q,) that are constant over all rows; a feature goes with the last of its
     columns."""
-    left = data.features.without_columns(constant)
-    kept = np.array([name in left.names for name in data.feature_names], dtype=bool)
-    partly = constant & data.features.expand(kept)
-    columns = tuple(name for name, gone in zip(data.features.columns, partly, strict=True) if gone)
+    if not constant.any():
+        return data
+    left = _of_columns(data, ~constant)
     given = data.names_as_given
-    positions = [j for j, name in enumerate(given) if name not in left.names]
+    positions = [j for j, name in enumerate(given) if name not in left.feature_names]
     values = {data.features.columns[j]: float(data.X[0, j]) for j in np.flatnonzero(constant)}
+    partly = constant & data.features.expand(np.isin(data.feature_names, left.feature_names))
     return replace(
-        data,
-        X=np.ascontiguousarray(data.X[:, ~constant]),
-        feature_names=left.names,
+        left,
         dropped_features=tuple(given[j] for j in positions),
         dropped_positions=tuple(positions),
-        dropped_columns=(*data.dropped_columns, *columns),
+        dropped_columns=(*data.dropped_columns, *compress(data.features.columns, partly)),
         constants={**data.constants, **values},
-        truth=None if data.truth is None else data.truth[kept],
+    )
+
+
+def _of_columns(data: MultiEnvironmentData, columns: Mask) -> MultiEnvironmentData:
+    """The columns of a mask (q,) alone; a feature stays while one of its columns does."""
+    left = data.features.without_columns(~columns)
+    return replace(
+        data,
+        X=np.ascontiguousarray(data.X[:, columns]),
+        feature_names=left.names,
+        truth=None if data.truth is None else data.truth[np.isin(data.feature_names, left.names)],
         grouping=None if data.grouping is None else left,
     )
+
+
+class _Rows(NamedTuple):
+    """values (N, r) : of the features; outcomes (N, k) : outcome and what comes with it; codes (N,)
+    : of environments, -1 where missing"""
+
+    values: Floats
+    outcomes: Floats
+    codes: NDArray[np.intp]
+    design: Design | None
+    clock: Clock | None
+
+    def of(self, rows: Mask, labels: Sequence[Hashable]) -> tuple[_Rows, tuple[Hashable, ...]]:
+        """The rows of a mask (N,), with codes into the labels that occur there."""
+        left = _Rows(*(rows_at(each, rows) for each in self))
+        codes, environments = encode_labels([labels[code] for code in left.codes])
+        return left._replace(codes=codes), environments
 
 
 def _checked_data(
@@ -582,11 +599,14 @@ def _checked_data(
     choice: Environments = ALL_ENVIRONMENTS,
     design: Design | None = None,
     clock: Clock | None = None,
+    weights: Weights | None = None,
 ) -> MultiEnvironmentData:
     """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None:
     one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
-    outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
+    with_outcome = (values for _, values in outcome_columns.values())
+    outcomes = np.column_stack([outcome.values, *with_outcome])
+    rows = _Rows(raw.values, outcomes, codes, design, clock)
     alike = tell_alike(
         [label for label in set(labels or ()) if isinstance(label, str)], environment
     )
@@ -600,36 +620,30 @@ def _checked_data(
             environments, np.bincount(codes[codes >= 0], minlength=len(environments))
         )
         chosen = np.array([*(label in new for label in environments), True])[codes]
-        raw = replace(raw, values=raw.values[chosen])
-        outcomes = outcomes[:, chosen]
-        design = None if design is None else design.of_rows(chosen)
-        clock = None if clock is None else clock.of_rows(chosen)
-        renamed = [*(new.get(label) for label in environments), None]
-        codes, environments = encode_labels([renamed[code] for code in codes[chosen]])
-    summary = ColumnSummary.of(raw)
+        rows, environments = rows.of(chosen, [*map(new.get, environments), None])
+    summary = ColumnSummary.of(replace(raw, values=rows.values))
     named = [outcome.name, *(name for name, _ in outcome_columns.values())]
     columns = (*raw.names, *named)
     tally = Tally(columns)
-    kept = tally.complete(raw.values, outcomes, codes, environments)
+    kept = tally.complete(rows.values, rows.outcomes, rows.codes, environments)
     raise_all(
         lambda: summary.check(raw.names, choices),
         lambda: tally.refuse_missing(raw.names, environment, missing, choices.excluded, raw.levels),
         lambda: check_distinct_labels(environments, labels_of(environment)),
     )
-    counts = np.bincount(codes[kept], minlength=len(environments))
+    counts = np.bincount(rows.codes[kept], minlength=len(environments))
     present = [label for label, n in zip(environments, counts, strict=True) if n]
     small, more = choice.too_small(present, counts[counts > 0])
     if small:
-        kept &= np.array([label not in small for label in environments])[codes]
+        kept &= np.array([label not in small for label in environments])[rows.codes]
         large = {label: label for label in (*present, *tally.dropped) if label not in small}
         n_dropped = sum(n for label, n in tally.dropped.items() if label in large)
         tally = tally.relabelled(large, int(kept.sum()) + n_dropped)
-    X = np.ascontiguousarray(raw.values if kept.all() else raw.values[kept])
     if not kept.all():
-        outcomes = outcomes[:, kept]
-        codes, environments = encode_labels([environments[code] for code in codes[kept]])
-        design = None if design is None else design.of_rows(kept)
-        clock = None if clock is None else clock.of_rows(kept)
+        rows, environments = rows.of(kept, environments)
+    outcomes = np.ascontiguousarray(rows.outcomes.T)
+    X = np.ascontiguousarray(rows.values)
+    codes, design, clock = rows[2:]
     if design is not None:
         codes, environments = design.in_order(codes, environments)
     check_scale(
@@ -660,6 +674,7 @@ def _checked_data(
         classes=classes,
         design=design,
         clock=clock,
+        weights=weights,
         **roles,
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )
@@ -679,9 +694,8 @@ def _checked_data(
     high = data.X.max(axis=0)
     names = (*data.features.columns, data.outcome_name)
     check_spread(names, np.append(low, data.y.min()), np.append(high, data.y.max()))
-    left = without_constant(data, low == high) if (low == high).any() else data
-    if left is not data:
-        announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
+    left = without_constant(data, low == high)
+    announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
     warn_of_equal_columns(left.features, left.X, choices.excluded)
     warn_of_site_level(left.features, left.site_level, left.encoding, choices.excluded)
     return left
@@ -719,11 +733,10 @@ def _check_outcome_columns(data: MultiEnvironmentData) -> None:
             )
         n_wrong = int(((y < 0.0) | (y != np.rint(y))).sum())
         if n_wrong:
-            what = (
-                f"exposure= is for outcomes that are counts, and {outcome} is not in "
-                f"{rows_text(n_wrong)}"
-            )
             raise DataError(
-                f"{what}. Give the count, not a rate",
+                (
+                    f"exposure= is for outcomes that are counts, and {outcome} is not in "
+                    f"{rows_text(n_wrong)}. Give the count, not a rate"
+                ),
                 use(exposure=None, exclude=[data.exposure_name]),
             )

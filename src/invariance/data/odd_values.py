@@ -13,11 +13,11 @@ from .._tools.arrays import Floats, Integers
 # logarithms differ by no more than the second factor, and medians by more than so many spreads.
 _OTHER_UNIT = 10.0
 _SAME_SPREAD = 2.0
-_APART = 2.0
+_SPREADS_APART = 2.0
 FEWEST_IN_ENVIRONMENT = 5
 # Values are far that are beyond all others by so many times the range of these, and that are rare.
-_FAR = 3.0
-_RARE = 0.02
+_RANGES_AWAY = 3.0
+_RARE_SHARE = 0.02
 _MOST_FAR = 3
 # Fewer different values are levels, a count or a mark.
 FEWEST_DIFFERENT = 10
@@ -73,7 +73,7 @@ def far_values(values: Floats) -> list[float]:
                 span = rest[-1] - rest[0]
                 gap = beyond[0] - rest[-1]
             if all(map(_is_code, sign * beyond)) and 2 * n < len(values):
-                found = gap >= _FAR * span or (n > 1 and gap >= span and n > counts[-k - 1])
+                found = gap >= _RANGES_AWAY * span or (n > 1 and gap >= span and n > counts[-k - 1])
             else:
                 positive = sign > 0 and rest[0] > 0
                 ratio = (
@@ -81,7 +81,7 @@ def far_values(values: Floats) -> list[float]:
                     if positive
                     else gap - 10 * span
                 )
-                found = n <= _RARE * len(values) and gap > _FAR * span and ratio > 0
+                found = n <= _RARE_SHARE * len(values) and gap > _RANGES_AWAY * span and ratio > 0
             if found:
                 far += (sign * beyond).tolist()
                 break
@@ -202,7 +202,7 @@ def other_units(values: Floats, codes: Integers, n_environments: int) -> dict[in
         return {}
     usual = np.median(spread[~other])
     alike = (spread[other] <= _SAME_SPREAD * usual) & (usual <= _SAME_SPREAD * spread[other])
-    apart = np.abs(off[other]) > _APART * np.maximum(usual, spread[other])
+    apart = np.abs(off[other]) > _SPREADS_APART * np.maximum(usual, spread[other])
     if not (alike & apart).all() or np.ptp(off[~other]) > np.log(_OTHER_UNIT):
         return {}
     return {e: float(np.exp(off[k])) for k, e in enumerate(quartiles) if other[k]}

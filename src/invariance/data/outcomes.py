@@ -8,12 +8,22 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
+import narwhals as nw
 import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError, SettingError
 from .checks import listing
-from .columns import as_frame, as_series, frame_names, mapped, present_values, series_values
+from .columns import (
+    are_truths,
+    as_frame,
+    as_series,
+    frame_names,
+    is_number,
+    mapped,
+    present_values,
+    series_values,
+)
 from .reading import number_formats, reads_as_number
 
 Classes = tuple[Hashable, Hashable]
@@ -36,16 +46,17 @@ class Outcome:
         found = [self.classes[int(k)] for k in np.unique(y)]
         told = listing(map(repr, found), 4)
         if len({" ".join(str(value).casefold().split()) for value in found}) < len(found):
-            what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
-            raise DataError(f"{what}, {told}: write them in the same way.")
+            raise DataError(
+                f"outcome {self.name!r} has classes that differ in capitals or blanks only, "
+                f"{told}: write them in the same way."
+            )
         if len(found) != 2:
             _refuse_numbers_as_text(found, self.name)
-            what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
-            rest = (
-                f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the "
-                "outcome"
+            raise DataError(
+                f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs "
+                f"two. Compare one with the rest: make a column of {self.name} == "
+                f"{found[0]!r} the outcome."
             )
-            raise DataError(f"{what}. {rest}.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
 
@@ -53,8 +64,6 @@ def read_outcome(series: Any, name: str) -> Outcome:
     """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth
     values count 0, 1, and so on, sorted as scikit-learn does, whatever order their type gives
     them."""
-    import narwhals as nw
-
     present = (
         [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
     )
@@ -62,7 +71,7 @@ def read_outcome(series: Any, name: str) -> Outcome:
         isinstance(value, complex) or not isinstance(value, Hashable) for value in present
     ):
         return Outcome(name, series_values(series, name, "outcome"))
-    if all(isinstance(value, (bool, np.bool_)) for value in present):
+    if are_truths(present):
         return Outcome(name, series_values(series, name, "outcome"), (False, True))
     declared = series.dtype in (nw.Categorical, nw.Enum)
     found = in_order(present)
@@ -109,8 +118,6 @@ def named_like(given: Any, values: Any) -> Any:
 
 def has_classes(y: Any) -> bool:
     """Whether an outcome is text, categories or truth values, and not numbers."""
-    import narwhals as nw
-
     if type(y) is np.ndarray and y.dtype.kind in "iuf":
         return False
     with suppress(TypeError, ValueError):
@@ -128,7 +135,7 @@ def two_values(y: Floats) -> tuple[float, float] | None:
     return (low, high) if low < high and ((y == low) | (y == high)).all() else None
 
 
-def in_words(value: Hashable) -> str:
+def class_in_words(value: Hashable) -> str:
     """A class as it is said: text in quotes, numbers without a needless 0."""
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
@@ -155,8 +162,6 @@ def one_series(values: Any, name: str) -> tuple[Any | None, str]:
 def as_column(values: Any, role: str) -> tuple[Any, str]:
     """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N,
     1), or a list"""
-    import narwhals as nw
-
     if isinstance(values, (str, bytes)):
         raise DataError(
             f"{role}={values!r} is a single string: pass one value per row, as "
@@ -196,13 +201,8 @@ def stated(event: Any, exposure: Any) -> dict[str, Any]:
 
 def read_outcome_column(series: Any, name: str, role: str) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
-    import narwhals as nw
-
     present = present_values(series)
-    truths = series.dtype == nw.Boolean or all(
-        isinstance(value, (bool, np.bool_)) for value in present
-    )
-    if series.dtype.is_numeric() or truths:
+    if is_number(series.dtype) or are_truths(present):
         values = series_values(series, name)
         if role == "exposure" or np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
             return values
@@ -211,9 +211,11 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
             f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched."
         )
     found = in_order(present)
-    what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds"
-    which = f"Say which of them is the event, as {name} == {found[-1]!r} does."
-    raise DataError(f"{what} {listing(map(repr, found), 4)}. {which}")
+    raise DataError(
+        f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but "
+        f"holds {listing(map(repr, found), 4)}. Say which of them is the event, as {name} "
+        f"== {found[-1]!r} does."
+    )
 
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
@@ -229,7 +231,7 @@ ROWS_PER_VALUE = 2
 # it, whatever is drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
 LOW = 0.4
 # Sums of squares are as of two values where they leave this share of what such values have at most.
-_ROUNDING = 1e-9
+_SQUARES_ROUNDING = 1e-9
 
 
 class OutcomeKind(NamedTuple):
@@ -257,7 +259,8 @@ def outcome_kind(
     two = classes or two_values(y)
     if two is not None:
         return OutcomeKind(
-            "classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}"
+            "classes",
+            f"{name} has two values: {class_in_words(two[0])} and {class_in_words(two[1])}",
         )
     n_values = len(np.unique(y)) if y.min() >= 0.0 and not (y != np.rint(y)).any() else None
     return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
@@ -282,5 +285,5 @@ def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: fl
     """Whether numbers are all at the ends of their range: between these nothing varies as much;
     scatter: the sum of squared deviations from the mean"""
     return low < high and bool(
-        np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING, atol=0.0)
+        np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_SQUARES_ROUNDING, atol=0.0)
     )

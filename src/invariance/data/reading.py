@@ -38,15 +38,15 @@ EXCEL = ".xlsx"
 _SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
 _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
-_SAMPLE = 1 << 18  # bytes
+_SNIFFED_BYTES = 1 << 18  # bytes
 _ALL_ROWS = 1 << 60
-_MOST_CODES = 200  # different values that may be labels
+_MAX_LABELS = 200  # different values that may be labels
 _NEEDS = {
     PARQUET: "pyarrow: pip install 'invariant-prediction[parquet]'",
     EXCEL: "openpyxl: pip install 'invariant-prediction[excel]'",
 }
 _UNDEFINED = "nan", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
-MISSING = frozenset(
+MISSING_WORDS = frozenset(
     {
         "",
         "NA",
@@ -117,6 +117,9 @@ class NumberForm(NamedTuple):
         )
         return whole.replace(self.decimal, ".").replace("\u2212", "-")
 
+    def number(self, text: str) -> float:
+        return float(str(self.plain(text)))
+
     def cell(self, text: str) -> str:
         """A number or a limit of detection as Python writes it; other text as it is."""
         limit = _LIMIT.fullmatch(text)
@@ -170,38 +173,46 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
     has decimals. Raises where cells can be read in two ways: 1,234 may be thousands, and so may
     1.234 where no comma separates cells.
     """
-    found: dict[
-        tuple[str, bool], tuple[str, str, int]
-    ] = {}  # {(sign, may be thousands): column, text, line}
+    # {(sign, may be thousands): column, text, line}
+    found: dict[tuple[str, bool], tuple[str, str, int]] = {}
     for name, cells in columns.items():
         if all(_DECIMAL.fullmatch(text) for _, text in cells):
             for line, text in cells:
-                for sign in (sign for sign in ",." if sign in text):
-                    found.setdefault(
-                        (sign, _GROUPED.fullmatch(text) is not None), (name, text, line)
-                    )
+                sign = text.strip("+\u2212-eE0123456789")[:1]
+                if sign:
+                    grouped = _GROUPED.fullmatch(text) is not None
+                    found.setdefault((sign, grouped), (name, text, line))
     comma = found.get((",", False))
     point = found.get((".", False))
     grouped_point = found.get((".", True))
     if comma and point:
-        what = (
-            f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column "
-            f"{point[0]!r}"
+        raise DataError(
+            (
+                f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column "
+                f"{point[0]!r}"
+            ),
+            use(decimal=","),
+            use(decimal="."),
         )
-        raise DataError(what, use(decimal=","), use(decimal="."))
     doubt = found.get((",", True)) if not comma else grouped_point
     if not doubt and not point and sep != ",":
         doubt = grouped_point
     if doubt:
         name, text, line = doubt
         sign = "," if "," in text else "."
-        either = f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
-        what = f"column {name!r} of {file} has {text!r} in line {line}, which may be {either}"
+        what = (
+            f"column {name!r} of {file} has {text!r} in line {line}, which may be "
+            f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
+        )
         # Beside decimal points no comma begins decimals: cells with one stay text.
         raise DataError(what, use(decimal="." if point else sign), use(thousands=sign))
     if comma:
-        what = f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is"
-        warn(Message(what, use(" if that is wrong", decimal=".")))
+        warn(
+            Message(
+                f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is",
+                use(" if that is wrong", decimal="."),
+            )
+        )
         return ","
     return "." if point or grouped_point else None
 
@@ -279,11 +290,13 @@ class TableFile(os.PathLike[str]):
                 "environment)."
             )
         if self.content is None and self.suffix is None:
-            what = (
-                f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what "
-                "separates its cells"
+            raise DataError(
+                (
+                    f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say "
+                    "what separates its cells"
+                ),
+                use(sep=","),
             )
-            raise DataError(what, use(sep=","))
         kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
         if kind == TEXT:
             with clear_errors(self), self.open() as stream:
@@ -322,7 +335,7 @@ class TableFile(os.PathLike[str]):
     @cached_property
     def missing(self) -> frozenset[str]:
         """Words that stand for missing values."""
-        return frozenset(self.form.na) | (MISSING if self.kind != PARQUET else frozenset())
+        return frozenset(self.form.na) | (MISSING_WORDS if self.kind != PARQUET else frozenset())
 
     @cached_property
     def sniffed(self) -> Sniffed:
@@ -342,12 +355,16 @@ class TableFile(os.PathLike[str]):
         header = list(map(one_line, records[0][1]))
         other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
         if len(header) == 1 and other is not None:
-            what = f"{self.name} has a single column {header[0]!r}, or lines of unequal length"
-            raise DataError(what, use(sep="tab" if other == "\t" else other))
+            raise DataError(
+                f"{self.name} has a single column {header[0]!r}, or lines of unequal length",
+                use(sep="tab" if other == "\t" else other),
+            )
         long = next((line for line, cells in records[1:] if any(cells[len(header) :])), 0)
         if long:
-            what = f"{self.name} cannot be parsed: line {long} has more cells than the header"
-            raise DataError(f"{what}. Give every row as many cells as the header.")
+            raise DataError(
+                f"{self.name} cannot be parsed: line {long} has more cells than the header. "
+                "Give every row as many cells as the header."
+            )
         if self.form.decimal is not None:
             return Sniffed(sep, self.form.decimal, encoding, skipped, header)
         sign = self.form.thousands
@@ -365,8 +382,8 @@ class TableFile(os.PathLike[str]):
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole and at least two, and the encoding."""
         with self.open() as stream:
-            start = stream.read(_SAMPLE)
-            while start.count(b"\n") < 2 and (more := stream.read(_SAMPLE)):
+            start = stream.read(_SNIFFED_BYTES)
+            while start.count(b"\n") < 2 and (more := stream.read(_SNIFFED_BYTES)):
                 start += more
             whole = not stream.read(1)
         marked = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -393,7 +410,7 @@ class TableFile(os.PathLike[str]):
                 raise DataError(
                     f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4])
                 )
-            options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
+            options: dict[str, Any] = {"na_values": list(MISSING_WORDS), "keep_default_na": False}
             frame = pd.read_excel(
                 book, sheet_name=stated or sheets[0], header=None, dtype=object, **options
             )
@@ -473,21 +490,26 @@ def _tell_of_codes(file: TableFile, frame: pd.DataFrame) -> None:
     """Warn of columns with few numbers, some of which the file writes in several ways."""
     few = [
         str(name)
-        for name in frame
-        if frame[name].dtype.kind in "biuf" and frame[name].nunique() <= _MOST_CODES
+        for name, column in frame.items()
+        if column.dtype.kind in "biuf" and column.nunique() <= _MAX_LABELS
     ]
     found = {}
     for name, texts in read_columns(file, few, as_text=few).items() if few else ():
-        stripped = texts.str.strip()
-        if stripped.nunique() > frame[name].nunique():
-            number = stripped.groupby(frame[name].to_numpy()).nunique().idxmax()
-            found[str(name)] = " and ".join(
-                map(repr, sorted(stripped[frame[name] == number].unique())[:3])
-            )
+        forms = texts.str.strip().groupby(frame[name].to_numpy()).unique()
+        several: Sequence[str] = max(forms, key=len, default=())
+        if len(several) > 1:
+            found[str(name)] = " and ".join(map(repr, sorted(several)[:3]))
     if found:
         where = listing(f"column {name!r} ({same})" for name, same in found.items())
-        what = f"numbers that are written in several ways are one in {where}; if they are labels"
-        warn(Message(what, use(as_text=list(found))))
+        warn(
+            Message(
+                (
+                    f"numbers that are written in several ways are one in {where}; if they are "
+                    "labels"
+                ),
+                use(as_text=list(found)),
+            )
+        )
 
 
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
@@ -506,7 +528,7 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
             f"{file.name}: column {listing(unnamed)} has no name in the header and was left out "
             "(a row index?)"
         )
-    names = [name for name in header if name]
+    names = list(filter(None, header))
     if len(set(names)) < len(names) and all(map(reads_as_number, names)):
         raise DataError(
             f"the first line of {file.name} has numbers, not names of columns: add a line of names."
@@ -557,18 +579,25 @@ def iter_columns(
     other_forms: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """As `read_columns`, in frames of at most so many rows"""
-    import pandas as pd
-
     file = TableFile.of(path)
-    finished = partial(
-        _finished, file=file, labels=labels, as_text=as_text, other_forms=other_forms
-    )
+    kept = {*as_text, *([] if labels is None else [labels])}
+    finished = partial(_with_numbers, file=file, kept=kept, other_forms=other_forms)
     if file.kind != TEXT:
         with clear_errors(file):
             frame = finished(_stored(file, list(columns), as_text))
         yield from (frame[start : start + rows] for start in range(0, max(len(frame), 1), rows))
         return
-    texts = [*as_text, *([] if labels is None else [labels])]
+    for frame in _read_csv(file, rows, dict.fromkeys(kept, str), list(file.missing)):
+        yield finished(frame[list(columns)])
+
+
+def _read_csv(
+    file: TableFile, rows: int, types: Any, missing: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """A text file in frames of at most so many rows. types : dtypes of columns; missing : words for
+    missing values"""
+    import pandas as pd
+
     with clear_errors(file):
         sep, decimal, encoding, skiprows, header = file.sniffed
     # No ``usecols``, with which rows that are too long would be cut without a word.
@@ -577,31 +606,28 @@ def iter_columns(
         "decimal": decimal or ".",
         "encoding": encoding,
         "skiprows": skiprows,
-    }
-    options |= {
         "header": 0,
         "names": [name or f"unnamed column {n}" for n, name in enumerate(header)],
-    }
-    options |= {
         "index_col": False,
-        "dtype": dict.fromkeys(texts, str) or None,
+        "dtype": types or None,
         "skipinitialspace": True,
+        "low_memory": False,
+        "na_values": missing,
+        "keep_default_na": False,
     }
-    options |= {"low_memory": False, "na_values": list(file.missing), "keep_default_na": False}
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
     with file.open() as stream:
         with clear_errors(file):
             batches = pd.read_csv(stream, chunksize=rows, **options)
         with closing(batches):
+            # Around each step only: errors of the caller are not those of the file.
             while True:
-                with clear_errors(
-                    file
-                ):  # around each step only: it must not be active while the caller works
+                with clear_errors(file):
                     piece = next(batches, None)
                 if piece is None:
                     return
-                yield finished(piece[list(columns)])
+                yield piece
 
 
 def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:
@@ -632,16 +658,11 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
     )
 
 
-def _finished(
-    frame: pd.DataFrame,
-    file: TableFile,
-    labels: str | None,
-    as_text: Collection[str],
-    other_forms: Collection[str],
+def _with_numbers(
+    frame: pd.DataFrame, file: TableFile, kept: Collection[str], other_forms: Collection[str]
 ) -> pd.DataFrame:
-    """With missing values and numbers in the place of text that stands for them; labels stay as
-    they are."""
-    kept = {*as_text, labels}
+    """With missing values and numbers in the place of text that stands for them; kept : columns
+    whose text stays as it is"""
     form = file.numbers
     changed = {}
     for name, texts in _texts(frame):
@@ -650,9 +671,9 @@ def _finished(
         if len(left) < len(texts):
             values = values.mask(values.isin({*texts} - {*left}))
         if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
-            meaning: dict[str, Any] | None = None
+            meaning: dict[str, Any] = {}
             if form.reads(left):
-                meaning = {text: float(str(form.plain(text))) for text in left}
+                meaning = {text: form.number(text) for text in left}
             elif all(text in _TRUTH for text in left):
                 meaning = _TRUTH
             elif form != AS_PYTHON:
@@ -660,11 +681,10 @@ def _finished(
                     _refuse_points(name, left, file)
                 # Where most are numbers, what the others stand for can be said of cells in one
                 # form.
-                if 2 * sum(
-                    form.cell(text) != text or form.plain(text) is not None for text in left
-                ) > len(left):
-                    meaning = {text: form.cell(text) for text in left}
-            if meaning is not None:
+                cells = {text: form.cell(text) for text in left}
+                n_read = sum(text != cell or form.reads([text]) for text, cell in cells.items())
+                meaning = cells if 2 * n_read > len(left) else {}
+            if meaning:
                 values = values.astype(object).map(
                     lambda value, of=meaning: of.get(value, value), na_action="ignore"
                 )
@@ -682,7 +702,7 @@ def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
     odd = [
         text
         for text in texts
-        if file.numbers.plain(text) is None and (file.form.thousands or _GERMAN.plain(text))
+        if not file.numbers.reads([text]) and (file.form.thousands or _GERMAN.plain(text))
     ]
     if odd and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
         what = f"column {name!r} of {file.name} holds {odd[0]!r}, and decimals are commas"
@@ -718,37 +738,20 @@ def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
 
 def words_for_missing(file: TableFile, columns: Sequence[str]) -> dict[str, set[str]]:
     """Return {column: words that stand for missing values in a text file}, "" for an empty cell."""
-    import pandas as pd
-
-    sep, _, encoding, skiprows, header = file.sniffed
-    names = [name or f"unnamed column {n}" for n, name in enumerate(header)]
-    options: dict[str, Any] = {
-        "sep": sep,
-        "encoding": encoding,
-        "skiprows": skiprows,
-        "header": 0,
-        "names": names,
-    }
-    options |= {
-        "index_col": False,
-        "dtype": str,
-        "skipinitialspace": True,
-        "keep_default_na": False,
-        "na_values": [],
-    }
-    with clear_errors(file), file.open() as stream:
-        frame = pd.read_csv(stream, **options)
+    frame = next(_read_csv(file, _ALL_ROWS, str, []))
     cells = {name: {text.strip() for text in frame[name].fillna("").unique()} for name in columns}
-    return {name: {text for text in texts if text in file.missing} for name, texts in cells.items()}
+    return {name: texts & file.missing for name, texts in cells.items()}
 
 
 def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
     """Text as it is written in a file, but with its numbers as Python writes them; not in the
     `kept` columns."""
-    changed = {}
-    for name, texts in _texts(frame) if file.numbers != AS_PYTHON else ():
-        if name not in kept and file.numbers.reads(texts):
-            changed[name] = frame[name].replace({text: file.numbers.plain(text) for text in texts})
+    form = file.numbers
+    changed = {
+        name: frame[name].replace({text: form.plain(text) for text in texts})
+        for name, texts in (_texts(frame) if form != AS_PYTHON else ())
+        if name not in kept and form.reads(texts)
+    }
     return with_columns(frame, changed)
 
 

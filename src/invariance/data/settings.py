@@ -6,6 +6,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,8 +50,11 @@ class FileFormat:
         check_known("thousands", self.thousands, (None, *THOUSANDS))
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
-            both = f"decimal and thousands are both {self.decimal!r}"
-            raise SettingError(both, use(decimal=other), use(thousands=None))
+            raise SettingError(
+                f"decimal and thousands are both {self.decimal!r}",
+                use(decimal=other),
+                use(thousands=None),
+            )
         decimal = self.decimal or _OTHER_SIGN.get(self.thousands or "")
         if sep is not None and sep == decimal:
             raise SettingError(f"sep and decimal are both {sep!r}", use(sep=None), use(sep=";"))
@@ -95,33 +99,25 @@ class Columns:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        for setting in ("features", "exclude", "numeric"):
-            if getattr(self, setting) is not None:
-                object.__setattr__(
-                    self, setting, tuple(listed_names(setting, getattr(self, setting)))
-                )
+        lists = ["features", "exclude", "numeric"]
         if self.categorical != "auto" and not isinstance(self.categorical, Mapping):
-            object.__setattr__(
-                self, "categorical", tuple(listed_names("categorical", self.categorical))
-            )
+            lists.append("categorical")
+        for setting in lists:
+            names = getattr(self, setting)
+            if names is not None:
+                object.__setattr__(self, setting, tuple(listed_names(setting, names)))
         check_known("handle_unknown", self.handle_unknown, ("error", "ignore"))
         check_known("below_limit", self.below_limit, (None, *BELOW_LIMIT))
         if not isinstance(self.na, Mapping):
             raise SettingError(f"na={self.na!r} is not {{column: values}}", use(na={"bmi": [999]}))
-        na = {
-            str(name): tuple(map(level_of, listed_values(name, values)))
-            for name, values in self.na.items()
-        }
+        na = {}
+        for name, values in self.na.items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise SettingError(
+                    f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]})
+                )
+            na[str(name)] = tuple(map(level_of, values))
         object.__setattr__(self, "na", na)
-
-
-def listed_values(name: str, values: Any) -> Iterable[Any]:
-    """Values of one column, in a list."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SettingError(
-            f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]})
-        )
-    return values
 
 
 def listed_names(setting: str, names: Any) -> list[str]:
@@ -173,7 +169,7 @@ class Environments:
         drop = self.drop
         merge = self.merge
         min_rows = self.min_rows
-        if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
+        if isinstance(min_rows, bool) or not isinstance(min_rows, Integral) or min_rows < 0:
             raise DataError(f"min_rows={min_rows!r} is not a number of rows", use(min_rows=0))
         if isinstance(drop, str) or not isinstance(drop, Iterable):
             raise DataError(
@@ -226,8 +222,10 @@ class Environments:
                 )
             claimed.update(parts)
             if str(name) in {str(label) for label in new if label not in parts}:
-                what = f"cannot merge into {in_quotes(name)}, which is another environment"
-                raise DataError(f"{what}: choose another label.")
+                raise DataError(
+                    f"cannot merge into {in_quotes(name)}, which is another environment: "
+                    "choose another label."
+                )
             new |= dict.fromkeys(parts, name)
             told = with_counts(parts, [n_rows[label] for label in parts])
             notes.append(f"merged {told} into one environment, {in_quotes(name)}.")
@@ -256,8 +254,10 @@ class Environments:
 def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
     """Raise where one environment is left of several."""
     if len(environments) == 1 and notes:
-        what = f"one environment is left, {in_quotes(environments[0])}"
-        raise DataError(f"{what}: {' '.join(notes)} Leave out or merge fewer.")
+        raise DataError(
+            f"one environment is left, {in_quotes(environments[0])}: {' '.join(notes)} "
+            "Leave out or merge fewer."
+        )
 
 
 ALL_ENVIRONMENTS = Environments()
@@ -275,8 +275,8 @@ def stated_once(name: str, whole: _Settings | None, parts: _Settings) -> _Settin
         if getattr(parts, each.name) != getattr(unset, each.name)
     ]
     if whole is not None and beside:
-        what = f"{beside[0]!r} came beside {name}=, which would not hear of it"
         raise SettingError(
-            f"{what}: state it there, {name}={type(parts).__name__}({beside[0]}=...)."
+            f"{beside[0]!r} came beside {name}=, which would not hear of it: state it "
+            f"there, {name}={type(parts).__name__}({beside[0]}=...)."
         )
     return parts if whole is None else whole

@@ -52,10 +52,9 @@ class SiteLevel(NamedTuple):
 
 def constant_in_words(names: Sequence[str], n_environments: int) -> str:
     are, rests = ("is", "its effect rests") if len(names) == 1 else ("are", "their effects rest")
-    constant = f"{quoted(names)} {are} constant within each of {n_environments} environments"
     return (
-        f"{constant}: {rests} on {n_environments} values and cannot be compared between "
-        "environments"
+        f"{quoted(names)} {are} constant within each of {n_environments} environments: "
+        f"{rests} on {n_environments} values and cannot be compared between environments"
     )
 
 
@@ -76,5 +75,9 @@ def warn_of_site_level(
     if names:
         owners = {} if encoding is None else encoding.owners
         columns = [column for column, owner in owners.items() if owner in names] or names
-        what = f"{constant_in_words(names, n_environments)}; to do without"
-        warn(Message(what, use(exclude=[*excluded, *columns])))
+        warn(
+            Message(
+                f"{constant_in_words(names, n_environments)}; to do without",
+                use(exclude=[*excluded, *columns]),
+            )
+        )

@@ -38,6 +38,7 @@ from .reading import (
 )
 from .reading import TEXT as TEXT_FILE
 from .settings import FileFormat
+from .weights import COPIES_IN_MEMORY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,11 +56,11 @@ _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
 # Pages come through a buffer of this size: without one, whole column chunks are fetched, of
 # millions of rows each.
 _BUFFER = 1 << 16
-_SAMPLE = 1 << 19  # bytes
+_COUNTED_BYTES = 1 << 19  # bytes
 # What makes batches of about so many rows, with these columns in any order
 Reader = Callable[[Sequence[str], int], Iterable[Any]]
 
-_CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
+_CLUSTER_LIBRARIES = {"dask": "Dask", "pyspark": "Spark"}
 
 
 def rows_per_batch(n_columns: int) -> int:
@@ -113,15 +114,13 @@ def kind_of(kind: pa.DataType) -> str | None:
         return kind_of(kind.value_type)
     if types.is_null(kind):
         return None
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "numbers"
-    if types.is_boolean(kind):
-        return "true and false"
-    return (
-        TEXT
-        if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-        else str(kind)
-    )
+    tests = {
+        "numbers": (types.is_integer, types.is_floating, types.is_decimal),
+        "true and false": (types.is_boolean,),
+        TEXT: (types.is_string, types.is_large_string, types.is_string_view),
+    }
+    found = (name for name, among in tests.items() if any(test(kind) for test in among))
+    return next(found, str(kind))
 
 
 def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Schema:
@@ -138,11 +137,10 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
         other = found.field(field.name)
         kinds = kind_of(field.type), kind_of(other.type)
         if None not in kinds and kinds[0] != kinds[1]:
-            what = (
-                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces "
-                "before it"
+            raise DataError(
+                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in "
+                "pieces before it: write it in the same type everywhere."
             )
-            raise DataError(f"{what}: write it in the same type everywhere.")
         fields.append(other if kinds[0] is None else field)
     return pa.schema(fields)
 
@@ -164,13 +162,12 @@ def label_array(column: pd.Series) -> pa.DictionaryArray:
     import pyarrow as pa
 
     codes, found = pd.factorize(column)
-    values = [value.item() if isinstance(value, np.generic) else value for value in found]
+    values = found.tolist()
     members: dict[type, list[Any]] = {}
     for value in values:
         members.setdefault(type(value), []).append(value)
-    if len(members) <= 1:
-        distinct = pa.array(values, from_pandas=True)
-    else:
+    distinct = pa.array(values, from_pandas=True) if len(members) < 2 else None
+    if distinct is None:
         places = pa.array([list(members).index(type(value)) for value in values], pa.int8())
         offsets = pa.array([members[type(value)].index(value) for value in values], pa.int32())
         distinct = pa.UnionArray.from_dense(places, offsets, list(map(pa.array, members.values())))
@@ -192,15 +189,14 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
     try:
         array = pa.array(column, from_pandas=True)
     except (pa.ArrowException, OverflowError):
-        example = next(
-            (value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0]
-        )
-        found = (
-            f"column {name!r} of {where} holds values of several or unknown types (for "
-            f"example {example!r})"
-        )
+        present = column.dropna()
+        example = next((value for value in present if isinstance(value, str)), present.iloc[0])
         raise DataError(
-            f"{found}; write them as text, or leave them out", use(exclude=[name])
+            (
+                f"column {name!r} of {where} holds values of several or unknown types (for "
+                f"example {example!r}); write them as text, or leave them out"
+            ),
+            use(exclude=[name]),
         ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -209,11 +205,10 @@ def type_of(column: pd.Series, where: str) -> pa.DataType:
     """As far as its values show it; that of text where they are of several types."""
     import pyarrow as pa
 
-    try:
+    with suppress(DataError):
         array = of_series(column, str(column.name), where)
-    except DataError:
-        return pa.string()
-    return array.type if array.null_count < len(array) else pa.null()
+        return array.type if array.null_count < len(array) else pa.null()
+    return pa.string()
 
 
 def source_of(
@@ -243,18 +238,13 @@ def source_of(
         files = table_files(rows, form)
         name = files[0].name
         if len(files) > 1:
-            name = (
-                repr(os.fspath(rows))
-                if isinstance(rows, str | os.PathLike)
-                else f"the list of {len(files)} files"
-            )
+            name = f"the list of {len(files)} files" if listed is rows else repr(os.fspath(rows))
         if files[0].kind == PARQUET and files[0].numbers == AS_PYTHON:
             return ParquetSource(name, files)
         return TextSource(name, files, words, warn_unnamed)
-    option = next(
-        (name for name in (*stated, *FileFormat.__annotations__) if getattr(form, name)), None
-    )
-    if option is not None:
+    for option in (*stated, *FileFormat.__annotations__):
+        if not getattr(form, option):
+            continue
         raise SettingError(
             f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out."
         )
@@ -269,15 +259,15 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
 
     rows = nw.to_native(rows, pass_through=True)
     library = type(rows).__module__.split(".")[0]
-    kind = type(rows).__name__
-    if library in _CLUSTERS and kind == "DataFrame":
-        what = f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here"
+    kind = library, type(rows).__name__
+    if library in _CLUSTER_LIBRARIES and kind[1] == "DataFrame":
         raise DataError(
-            f"{what}: pass the files that it comes from, such as rows='data/*.parquet'."
+            f"the rows of a {_CLUSTER_LIBRARIES[library]} data frame cannot be read again here: "
+            "pass the files that it comes from, such as rows='data/*.parquet'."
         )
-    if (library, kind) == ("polars", "LazyFrame"):
+    if kind == ("polars", "LazyFrame"):
         return QuerySource(name, *_lazy_frame(rows, name))
-    if (library, kind) == ("duckdb", "DuckDBPyRelation"):
+    if kind == ("duckdb", "DuckDBPyRelation"):
         return QuerySource(name, *_duckdb(rows))
     if library == "ibis" and hasattr(rows, "to_pyarrow_batches"):
         schema = rows.schema().to_pyarrow()
@@ -286,7 +276,7 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
         )
     if hasattr(rows, "__arrow_c_array__") and not isinstance(rows, pa.Array):
         rows = pa.Table.from_batches([pa.record_batch(rows)])
-    elif (library, kind) == ("polars", "DataFrame"):
+    elif kind == ("polars", "DataFrame"):
         rows = rows.to_arrow()
     if isinstance(rows, pa.Table | pd.DataFrame):
         return TableSource(rows, name)
@@ -296,9 +286,9 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
             return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
     elif iterable and isinstance(rows, Iterable) and not single:
         return PiecesSource(rows, "the iterable")
-    what = f"{name} cannot be read from the type {type(rows).__name__}"
     raise DataError(
-        f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables."
+        f"{name} cannot be read from the type {type(rows).__name__}: pass files, a folder, "
+        "a pattern, a table, a query, or an iterable of tables."
     )
 
 
@@ -456,10 +446,6 @@ def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.
     return pd.concat(pieces, ignore_index=True)
 
 
-# What is read is there once more as it is fitted, and twice while it is.
-_COPIES = 3
-
-
 def crowded(
     source: RowSource, environment: str, columns: Sequence[str], needed_for: str, moments_do: bool
 ) -> Message | None:
@@ -471,7 +457,7 @@ def crowded(
     )
     free = free_bytes()
     n_rows = source.about_rows or 0
-    row_bytes = 0.0 if batch is None else _COPIES * batch.nbytes / batch.num_rows
+    row_bytes = 0.0 if batch is None else COPIES_IN_MEMORY * batch.nbytes / batch.num_rows
     if free is None or row_bytes * n_rows <= free:
         return None
     what = (
@@ -510,8 +496,10 @@ def table_files(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[
 def _files(path: PathLike) -> tuple[Path, list[Path]]:
     """The folder in which labels begin, and the files."""
     if "://" in os.fspath(path):
-        reader = f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()"
-        raise DataError(f"{os.fspath(path)!r} is no path on this machine: pass {reader}.")
+        raise DataError(
+            f"{os.fspath(path)!r} is no path on this machine: pass "
+            f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()."
+        )
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if place.is_dir():
         base = place
@@ -603,8 +591,10 @@ def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableF
         names = [name for name, _ in pairs]
         if sorted(names) != sorted(written[0]):
             lists = " and not ".join(quoted(each) or "none" for each in (names, written[0]))
-            what = f"the folders of {file.name} give it the labels {lists}"
-            raise DataError(f"{what}: all files need the same, once each.")
+            raise DataError(
+                f"the folders of {file.name} give it the labels {lists}: all files need the "
+                "same, once each."
+            )
     labels_of: list[dict[str, tuple[Any, Any]]] = [{} for _ in files]
     for name in written[0]:
         texts = [found[name] for found in written]
@@ -634,12 +624,10 @@ class FileSource(RowSource):
 
         for name, (_, kind) in self.files[0].labels.items():
             if name in schema.names:
-                what = (
-                    f"column {name!r} is in {self.files[0].name} and in the name of its "
-                    f"folder, {name}=…"
-                )
                 raise DataError(
-                    f"{what}: rename the folders, or leave that column out of the files."
+                    f"column {name!r} is in {self.files[0].name} and in the name of its "
+                    f"folder, {name}=…: rename the folders, or leave that column out of the "
+                    "files."
                 )
             schema = schema.append(pa.field(name, kind))
         return schema
@@ -818,7 +806,7 @@ def _about_rows(files: Sequence[TableFile]) -> int | None:
     if files[0].kind != TEXT_FILE:
         return None
     with files[0].open() as stream:
-        sample = stream.read(_SAMPLE)
+        sample = stream.read(_COUNTED_BYTES)
         # Of a packed file, as much as was unpacked for the sample.
         taken = stream.fileobj.tell() if isinstance(stream, gzip.GzipFile) else len(sample)
     return round(sum(file.n_bytes for file in files) * sample.count(b"\n") / max(1, taken))
@@ -869,17 +857,15 @@ class TextSource(FileSource):
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""
-        texts = self._words & {*columns}
-        unseen = [name for name in columns if name not in texts]
+        kinds: dict[str, str | None] = dict.fromkeys(n for n in columns if n not in self._words)
         for file in self.files:
+            unseen = [name for name, kind in kinds.items() if kind is None]
             for frame in iter_columns(file, unseen, self._rows) if unseen else ():
-                arrays = {name: of_series(frame[name], name, file.name) for name in unseen}
-                unseen = [name for name, array in arrays.items() if array.null_count == len(array)]
-                texts |= {
-                    n
-                    for n, array in arrays.items()
-                    if kind_of(array.type) == TEXT and n not in unseen
-                }
+                for name in unseen:
+                    array = of_series(frame[name], name, file.name)
+                    kinds[name] = None if array.null_count == len(array) else kind_of(array.type)
+                unseen = [name for name in unseen if kinds[name] is None]
                 if not unseen:
                     break
-        return texts
+        texts = {name for name, kind in kinds.items() if kind == TEXT}
+        return frozenset(texts | (self._words & {*columns}))

@@ -32,7 +32,7 @@ _FEWEST_VALUES = 3
 _LENGTHS_APART = 10.0
 _STEP_TOLERANCE = 0.25
 # By how much, relatively, multiples of a step may miss it.
-_EXACT = 1e-6
+_MISSED = 1e-6
 # The share of differences that are the shortest one, from which on that is the step.
 _OFTEN = 0.25
 
@@ -151,11 +151,13 @@ def refuse_design(environment: Any, what: str) -> None:
 def refuse_repeats(variable: Along | None, counted: Weights) -> None:
     """Raise where weights repeat rows of a sequence."""
     if variable is not None and variable.ar and counted.total > counted.n_rows - counted.n_absent:
-        what = (
-            f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each "
-            "row occurs once"
+        raise DataError(
+            (
+                f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} "
+                "each row occurs once"
+            ),
+            use(" or leave the weights out", ar=0),
         )
-        raise DataError(what, use(" or leave the weights out", ar=0))
 
 
 class Factor(NamedTuple):
@@ -190,49 +192,41 @@ class Design:
             Factor(name, *encode_labels(column(name).to_list())) for name in parts.labels
         )
         for factor in factors:
-            _refuse_missing(factor.name, int((factor.codes < 0).sum()), missing)
+            _refuse_missing(factor.name, factor.codes < 0, missing)
             if len(factor.levels) < 2:
                 raise DataError(
                     f"environment column {factor.name!r} has one level: leave it out of the list."
                 )
         for (inner, outer), turned in combinations(_nested(factors), 2):
             if turned == (outer, inner):
-                what = f"environment columns {inner!r} and {outer!r} separate the same rows"
-                raise DataError(f"{what}: leave one of them out of the list.")
+                raise DataError(
+                    f"environment columns {inner!r} and {outer!r} separate the same rows: "
+                    "leave one of them out of the list."
+                )
         if parts.along is None:
             none = np.zeros(len(factors[0].codes), np.int64)
             return cls(factors, None, None, False, none, none)
         name = parts.along.column
         within = parts.along.within
         values, dates = positions(column(name), name)
-        _refuse_missing(name, int(np.isnan(values).sum()), missing)
+        _refuse_missing(name, np.isnan(values), missing)
         units = np.zeros(len(values), np.int64)
         if within is not None:
             units, _ = encode_labels(column(within).to_list())
-            _refuse_missing(within, int((units < 0).sum()), missing)
-            steady = (
-                [factor.name for factor in factors if _one_each(factor.codes, units)]
-                if parts.along.ar
-                else []
-            )
-            if steady:
-                what = (
-                    f"{quoted(steady)} is the same in all rows of one {within}: with ar= its "
-                    "levels pass for noise"
-                )
+            _refuse_missing(within, units < 0, missing)
+            steady = [factor.name for factor in factors if _one_each(factor.codes, units)]
+            if steady and parts.along.ar:
                 raise SettingError(
-                    f"{what} that follows rows before. Compare by it without ar=, or leave it out."
+                    f"{quoted(steady)} is the same in all rows of one {within}: with ar= "
+                    "its levels pass for noise that follows rows before. Compare by it "
+                    "without ar=, or leave it out."
                 )
         n_values = len(np.unique(values[~np.isnan(values)]))
         if n_values < _FEWEST_VALUES:
             raise DataError(
                 f"{name!r} has {n_values} values, too few to look along it", use(environment=name)
             )
-        steps = (
-            _steps(parts.along, values, units, dates)
-            if parts.along.ar
-            else np.zeros(len(values), np.int64)
-        )
+        steps = _steps(parts.along, values, units, dates)
         return cls(factors, parts.along, values, dates, units, steps)
 
     @cached_property
@@ -378,28 +372,25 @@ class Design:
     @property
     def in_words(self) -> str:
         """What is compared: "by hospital and along year"."""
-        return " and ".join(
-            [f"by {factor.name}" for factor in self.factors]
-            + [f"along {name}" for name in self._along]
-        )
-
-    @property
-    def _along(self) -> list[str]:
-        return [] if self.variable is None else [self.variable.column]
+        parts = [f"by {factor.name}" for factor in self.factors]
+        if self.variable is not None:
+            parts.append(f"along {self.variable.column}")
+        return " and ".join(parts)
 
     @property
     def everywhere(self) -> str:
         """Where rows are: "in all 4 levels of hospital and from 1977 to 1999"."""
         levels = " and ".join(f"{len(factor.levels)} of {factor.name}" for factor in self.factors)
         parts = [f"in all {levels.replace(' of', ' levels of', 1)}"] if self.factors else []
-        return " and ".join([*parts, *(f"from {self._range}" for _ in self._along)])
+        if self.variable is not None:
+            parts.append(f"from {self._range}")
+        return " and ".join(parts)
 
     @property
     def compared(self) -> str:
         """What is compared, with the range of the variable."""
-        return (
-            f"{self.in_words} (from {self._range})" if self.variable is not None else self.in_words
-        )
+        over = "" if self.variable is None else f" (from {self._range})"
+        return f"{self.in_words}{over}"
 
     @property
     def _range(self) -> str:
@@ -408,43 +399,28 @@ class Design:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the environments are that tables and pictures show."""
-        if self.variable is None:
-            return (
-                f"coefficients are compared {self.in_words}; tables by environment show "
-                f"{self.factors[0].name}.",
-            )
-        shown = (
-            self.factors[0].name
-            if self.factors
-            else f"up to {_MOST_BLOCKS} blocks of it, for description"
-        )
+        blocks = f"up to {_MOST_BLOCKS} blocks of it, for description"
+        shown = self.factors[0].name if self.factors else blocks
         told = f"coefficients are compared {self.compared}; tables by environment show {shown}."
+        if self.variable is None or not self.variable.ar:
+            return (told,)
         ar = self.variable.ar
         within = self.variable.within
         sequence = "rows" if within is None else f"rows of one {within}"
         others = "" if within is None else f"; rows that differ in {within!r} count as independent"
-        if not ar:
-            return (told,)
-        ranked = (
-            "subsets are compared by how they predict a row given those before it; R² is "
-            "without those."
-        )
-        before = f"noise of {sequence} may depend on that of the {ar} before{others}."
+        notes = [told, f"noise of {sequence} may depend on that of the {ar} before{others}."]
         n_gaps = self._n_gaps
-        if not n_gaps:
-            return (told, before, ranked)
-        n_windows = len(self.windows)
-        n = rows_text(len(self.units))
-        gaps = (
-            f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} "
-            f"break{'s' * (n_gaps == 1)} sequences"
+        if n_gaps:
+            notes.append(
+                f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} "
+                f"break{'s' * (n_gaps == 1)} sequences: {len(self.windows):,} of "
+                f"{rows_text(len(self.units))} have the {ar} before them and are compared."
+            )
+        ranked = (
+            "subsets are compared by how they predict a row given those before it; R² is without "
+            "those."
         )
-        return (
-            told,
-            before,
-            f"{gaps}: {n_windows:,} of {n} have the {ar} before them and are compared.",
-            ranked,
-        )
+        return (*notes, ranked)
 
     @property
     def _n_gaps(self) -> int:
@@ -474,12 +450,10 @@ class Span:
         return np.asarray(~((values >= self.low) & (values <= self.high)))
 
     def told(self, beyond: NDArray[np.bool_]) -> str:
-        where = (
-            f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to "
-            f"{self.last}"
-        )
         return (
-            f"{where} of {self.column!r}, or have no value there, where coefficients may be others"
+            f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to "
+            f"{self.last} of {self.column!r}, or have no value there, where coefficients "
+            "may be others"
         )
 
 
@@ -506,17 +480,15 @@ def clock_of(table: Any, unused: Sequence[str]) -> Clock | None:
 
     index = getattr(table, "index", None)
     if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
-        return Clock(
-            None, positions(nw.from_native(pd.Series(index), series_only=True), "index")[0]
-        )
+        series = nw.from_native(pd.Series(index), series_only=True)
+        return Clock(None, positions(series, "index")[0])
     names = [name for name in unused if name in (frame_names(table) or ())]
     frame = as_frame(table) if names else {}
     found = []
     for name in names:
         series = frame[name]
-        as_text = not series.dtype.is_numeric() and _ISO.match(
-            str(next(iter(series.drop_nulls().head(1)), ""))
-        )
+        first = str(next(iter(series.drop_nulls().head(1)), ""))
+        as_text = not series.dtype.is_numeric() and _ISO.match(first)
         if series.dtype in (nw.Datetime, nw.Date) or as_text:
             with suppress(DataError):
                 found.append(Clock(name, positions(series, name)[0]))
@@ -526,11 +498,10 @@ def clock_of(table: Any, unused: Sequence[str]) -> Clock | None:
 _ISO = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 
 
-def _refuse_missing(name: str, n_missing: int, missing: str) -> None:
-    if n_missing and missing == "error":
-        raise DataError(
-            f"environment column {name!r} is missing in {rows_text(n_missing)}", use(missing="drop")
-        )
+def _refuse_missing(name: str, rows: NDArray[np.bool_], missing: str) -> None:
+    if rows.any() and missing == "error":
+        what = f"environment column {name!r} is missing in {rows_text(int(rows.sum()))}"
+        raise DataError(what, use(missing="drop"))
 
 
 def positions(series: Any, name: str) -> tuple[Floats, bool]:
@@ -590,25 +561,27 @@ def _one_each(codes: Integers, units: Integers) -> bool:
 
 def _steps(variable: Along, values: Floats, units: Integers, dates: bool) -> Integers:
     """(N,) places of rows in the sequence of their unit, in steps of the clock; only differences
-    within a unit count"""
+    within a unit count. 0 without ar"""
+    steps = np.zeros(len(values), np.int64)
+    if not variable.ar:
+        return steps
     order = np.lexsort((values, units))
     lengths = np.diff(values[order])
     follows = (np.diff(units[order]) == 0) & (units[order][1:] >= 0) & ~np.isnan(lengths)
     twice = follows & (lengths == 0.0)
     if twice.any():
-        unit = "one row"
+        unit = ""
         remedy = "name what has one by within=, in a terminal --within."
         if variable.within is not None:
-            unit = f"one row of each {variable.within}"
+            unit = f" of each {variable.within}"
             remedy = "keep one, take means, or name another within."
-        n = rows_text(int(twice.sum()))
         raise DataError(
-            f"a sequence needs {unit} for each {variable.column}, and has {n} too many: {remedy}"
+            f"a sequence needs one row{unit} for each {variable.column}, and has "
+            f"{rows_text(int(twice.sum()))} too many: {remedy}"
         )
     counted = np.zeros(len(lengths), np.int64)
     if follows.any():
         counted[follows] = _whole_steps(variable, lengths[follows], dates)
-    steps = np.zeros(len(values), np.int64)
     steps[order[1:]] = np.cumsum(counted)
     return steps
 
@@ -619,7 +592,7 @@ def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
     row follows another after one step, up to a quarter of it, as months have 28 to 31 days"""
     multiples = lengths / lengths.min()
     whole = np.round(multiples)
-    if (np.abs(multiples - whole) <= _EXACT * multiples).all() and (whole == 1.0).mean() >= _OFTEN:
+    if (np.abs(multiples - whole) <= _MISSED * multiples).all() and (whole == 1.0).mean() >= _OFTEN:
         return whole.astype(np.int64)
     logs = np.round(_LENGTHS_APART * np.log(lengths / np.median(lengths)))
     bins, frequencies = np.unique(logs, return_counts=True)
@@ -628,26 +601,19 @@ def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
     irregular = (np.abs(ratios - 1.0) > _STEP_TOLERANCE) & (ratios < 2.0 - _STEP_TOLERANCE)
     if irregular.any():
         worst = float(lengths[np.argmax(irregular)])
-        unit = (
-            f"{step / _DAY:.4g} days, not {worst / _DAY:.4g}"
-            if dates
-            else f"{step:.4g}, not {worst:.4g}"
-        )
-        n = f"{int(irregular.sum()):,} of {rows_text(len(lengths))}"
-        ar = f", ar={variable.ar}"
+        unit, days = (_DAY, " days") if dates else (1.0, "")
         each = ""
-        within = ""
         typed = f"--along number --ar {variable.ar}"
         if variable.within is not None:
             each = f" of each {variable.within}"
-            within = f", within={variable.within!r}"
             typed += f" --within {shlex.quote(variable.within)}"
-        what = (
-            f"{variable.column!r} is an irregular clock: after {n} the next comes in a part of "
-            f"a step ({unit})"
+        raise DataError(
+            f"{variable.column!r} is an irregular clock: after {int(irregular.sum()):,} of "
+            f"{rows_text(len(lengths))} the next comes in a part of a step "
+            f"({step / unit:.4g}{days}, not {worst / unit:.4g}). Number the rows{each}, and "
+            f"compare along that column: {replace(variable, column='number')!r}, in a terminal "
+            f"{typed}."
         )
-        command = f"along('number'{ar}{within}), in a terminal {typed}"
-        raise DataError(f"{what}. Number the rows{each}, and compare along that column: {command}.")
     return np.round(ratios).astype(np.int64)
 
 

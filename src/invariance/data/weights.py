@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +20,9 @@ from .outcomes import as_column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LARGEST = 1_000_000
+_LARGEST_WEIGHT = 1_000_000
 # What is read is there once more as it is fitted, and twice while it is.
-_COPIES = 3
+COPIES_IN_MEMORY = 3
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,22 @@ class Weights:
         )
 
 
-def counts_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
+def repeats_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
     """(n,) whole numbers; raises where one is missing, below 0 or no whole number"""
     missing = int(np.isnan(weights).sum())
     if missing:
-        what = f"weights {column!r} are missing in {rows_text(missing)}"
-        raise DataError(f"{what}: give each row its count; 0 leaves a row out.")
-    wrong = (weights < 0.0) | (weights > _LARGEST) | (weights != np.rint(weights))
-    if wrong.any():
-        example = f"for example {weights[wrong][0]:g}"
-        what = (
-            f"weights {column!r} are no whole numbers from 0 to {_LARGEST:,} in "
-            f"{rows_text(int(wrong.sum()))}"
+        raise DataError(
+            f"weights {column!r} are missing in {rows_text(missing)}: give each row its "
+            "count; 0 leaves a row out."
         )
-        remedy = "Give counts, or draw rows in proportion to these weights first"
-        raise DataError(f"{what} ({example}), and likelihoods count rows. {remedy}.")
+    wrong = (weights < 0.0) | (weights > _LARGEST_WEIGHT) | (weights != np.rint(weights))
+    if wrong.any():
+        raise DataError(
+            f"weights {column!r} are no whole numbers from 0 to {_LARGEST_WEIGHT:,} in "
+            f"{rows_text(int(wrong.sum()))} (for example {weights[wrong][0]:g}), and "
+            "likelihoods count rows. Give counts, or draw rows in proportion to these "
+            "weights first."
+        )
     counts = weights.astype(np.int64)
     return counts, Weights(column, len(counts), int((counts == 0).sum()), int(counts.sum()))
 
@@ -75,24 +77,22 @@ def weighted(given: Mapping[str, Any], weights: Any, role: str) -> tuple[dict[st
         if not (values is None or hasattr(values, "of_rows"))
     }
     check_lengths({what: _length(values) for what, values in (*listed.items(), (role, series))})
-    counts, counted = counts_of(series_values(series, name, "weights"), name)
+    counts, counted = repeats_of(series_values(series, name, "weights"), name)
     if not counted.total:
         raise DataError(
             f"weights {name!r} are zero in all {rows_text(len(counts))}: nothing is left to fit."
         )
     n_columns = max(getattr(given["X"], "shape", ())[1:], default=1)
-    needed = 8.0 * _COPIES * counted.total * n_columns
+    needed = 8.0 * COPIES_IN_MEMORY * counted.total * n_columns
     free = free_bytes()
     if free is not None and needed > free:
-        what = (
-            f"rows with weights {name!r} count as {counted.total:,}, which take "
-            f"{needed / 1e9:.3g} GB"
-        )
         raise DataError(
-            f"{what}, and {free / 1e9:.3g} GB are free: use Moments.from_rows, or smaller weights."
+            f"rows with weights {name!r} count as {counted.total:,}, which take "
+            f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free: "
+            "use Moments.from_rows, or smaller weights."
         )
     rows = np.repeat(np.arange(len(counts)), counts)
-    return {what: _of_rows(values, rows) for what, values in given.items()}, counted
+    return {what: rows_at(values, rows) for what, values in given.items()}, counted
 
 
 def _length(values: Any) -> int:
@@ -104,10 +104,9 @@ def _length(values: Any) -> int:
     )
 
 
-def _of_rows(values: Any, rows: NDArray[np.intp]) -> Any:
-    """These rows of a table, a series, an array, a list or a design; None stays None."""
-    import narwhals as nw
-
+def rows_at(values: Any, rows: NDArray[Any]) -> Any:
+    """Rows, by a mask or by their places, of a table, a series, an array, a list or
+    a design; None stays None."""
     if values is None or hasattr(values, "of_rows"):
         return None if values is None else values.of_rows(rows)
     if hasattr(values, "iloc"):  # of pandas, whose names may be there twice
@@ -125,12 +124,11 @@ def repeated(
 ) -> Iterator[tuple[pa.RecordBatch, Weights]]:
     """The rows of batches as often as they count, about as many at once, and what was counted with
     them"""
-    import narwhals as nw
     import pyarrow as pa
 
     for batch in batches:
         series = nw.from_native(pa.chunked_array([batch.column(column)]), series_only=True)
-        counts, counted = counts_of(series_values(series, column, "weights"), column)
+        counts, counted = repeats_of(series_values(series, column, "weights"), column)
         ends = np.cumsum(counts)
         for start in range(0, max(counted.total, 1), max(batch.num_rows, 1)):
             part = np.arange(start, min(start + batch.num_rows, counted.total))

@@ -16,8 +16,7 @@ from ..data.checks import check_lengths, nearest, warn, with_counts
 from ..data.columns import aligned, as_frame, frame_names, label_list
 from ..data.labels import encode_labels
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcomes import Classes
-from ..data.outcomes import in_words as class_in_words
+from ..data.outcomes import Classes, class_in_words
 from ..data.structure import parts_of
 from ..exceptions import DataError, PredictionWarning, SettingError
 from ..kinds import NUMBER, OutcomeKind

@@ -16,7 +16,7 @@ from .._tools.arrays import Floats, Integers, Mask, Names
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, in_quotes, printable, shorten, with_equal_decimals
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcomes import in_words
+from ..data.outcomes import class_in_words
 from ..decisions.decision import (
     NO_INTERVAL,
     Decision,
@@ -200,7 +200,7 @@ def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
     outcome = subject.model._outcome
     of = printable(outcome.name)
     if outcome.kind.classifies and outcome.classes is not None:
-        of = f"{of} = {printable(in_words(outcome.classes[1]))}"
+        of = f"{of} = {printable(class_in_words(outcome.classes[1]))}"
     elif outcome.kind.censored:
         of = printable(getattr(subject.data, "event_name", None) or "the event")
     title = f"{what.capitalize()} {'in' if what == 'difference' else 'of'} {of}"
@@ -451,7 +451,7 @@ def _outcome(subject: Subject) -> str:
     if data.exposure_name is not None:
         told += f", per unit of {printable(data.exposure_name)}"
     if data.classes is not None:
-        zero, one = (printable(in_words(label)) for label in data.classes)
+        zero, one = (printable(class_in_words(label)) for label in data.classes)
         told += f": {zero} counts 0 and {one} counts 1"
     return told
 
