@@ -3,7 +3,7 @@ their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -100,13 +100,49 @@ class Target:
         return EngineError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
 
 
+class Picked(NamedTuple):
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
+    (n,); draws (n, f)"""
+
+    gain: Floats
+    columns: Integers
+    log_prior: Floats
+    log_ratio: Floats
+    draws: Mask
+
+    def weights(self, price: float) -> Floats:
+        """(n,) log p(z) − ½ cost(z) at this price of a column"""
+        return self.gain + self.log_prior - 0.5 * price * self.columns
+
+    def of(self, rows: Integers | Mask) -> Picked:
+        return Picked._make([values[rows] for values in self])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Picked]) -> Picked:
+        return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
+
+
+class Visitor(Protocol):
+    """Takes subsets that may be compatible with invariance while all are scored, in their order.
+    least (c + 1,): smallest gain of interest, by columns of the pooled fit, raised in place"""
+
+    tolerance: Tolerance
+    least: Floats
+
+    def add(self, part: Picked) -> None: ...
+
+
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run: none of it changes the result except the random generator."""
+    """How to run: none of it changes the result except the random generator.
+
+    visitor : what takes subsets from an engine that scores all of them; others do not ask it
+    """
 
     n_jobs: int | None = None
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     progress: ProgressMode = "auto"
+    visitor: Visitor | None = None
 
 
 Report = Callable[[int, str], object]  # shows progress: so many steps, and a text

@@ -185,8 +185,7 @@ class Posterior:
     lowest_level : p-values below it speak against invariance; that of `judge` where there is one
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with
         invariance
-    judge, source, decision : answer for any subset and draw pictures; kept by pickle, left out of
-        JSON
+    judge, source : answer for any subset; kept by pickle, left out of JSON
     """
 
     feature_names: tuple[str, ...]
@@ -212,7 +211,6 @@ class Posterior:
     lowest_level: float | None = None
     judge: Judge | None = None
     source: SubsetSource | None = None
-    decision: Any = None
 
     def __post_init__(self) -> None:
         names = tuple(self.feature_names)
@@ -259,7 +257,7 @@ class Posterior:
                 value.setflags(write=False)
 
     def stating(self, **said: Any) -> Posterior:
-        """With other notes, or another decision; nothing is checked again."""
+        """Return it with other notes; nothing is checked again."""
         other = copy(self)
         other.__dict__.update(said)
         return other
@@ -431,24 +429,19 @@ class Posterior:
     ) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
 
-        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, the others of
-            `BIP.plot`
+        kind : "inclusion" or "trace" (the ELBO of engine="vi"); `BIP.plot` draws the others
         """
         from .plots import MOST_BARS, check_kind, plot_inclusion, plot_trace
 
         if check_kind(kind) == "inclusion":
             return plot_inclusion(self, ax, MOST_BARS if top is None else top)
-        if self.decision is None and kind == "trace":
+        if kind == "trace":
             return plot_trace(self, ax, top)
-        if self.decision is None:
-            raise SettingError(
-                f"this posterior came without a fit, as from JSON, and has no {kind}."
-            )
-        return self.decision.plot(kind, ax, top)
+        raise SettingError(f"a posterior has no plot {kind!r}: the fitted model draws it.")
 
     def to_plain(self) -> dict[str, Any]:
-        """Values that JSON can hold, of all fields but judge, source and decision; `subsets`,
-        positions of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
+        """Values that JSON can hold, of all fields but judge and source; `subsets`, positions
+        of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
         "-inf" for numbers that are not finite; environment labels that JSON lacks, such as dates,
         as text."""
         labels = [
@@ -466,7 +459,7 @@ class Posterior:
         for one in fields(Posterior):
             if one.name == "masks":
                 content["subsets"] = [np.flatnonzero(mask).tolist() for mask in self.masks]
-            elif one.name not in ("judge", "source", "decision"):
+            elif one.name not in ("judge", "source"):
                 content[one.name] = to_json(own.get(one.name, getattr(self, one.name)))
         return content
 
