@@ -257,18 +257,16 @@ class Tempering:
         for number in range(1, n_rounds + 1):
             for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
                 kept.append(new)
-            if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
-                agreement = agreement_of(
-                    np.array([[part.inclusion for part in kept] for kept in rounds])
-                )
-                if agreement.reached(self.precision) and number >= _FEWEST_ROUNDS:
-                    break
-            if number >= 2 and out_of_time(_SAMPLES):
-                agreement = agreement_of(
-                    np.array([[part.inclusion for part in kept] for kept in rounds])
-                )
+            due = number % 2 == 0 or number == n_rounds
+            if (
+                due
+                and number >= _FEWEST_ROUNDS
+                and _agreement(rounds).reached(self.precision)
+            ):
                 break
-        return rounds, agreement
+            if number >= 2 and out_of_time(_SAMPLES):
+                break
+        return rounds, _agreement(rounds)
 
 
 def _problem(
@@ -389,6 +387,10 @@ def agreement_of(batches: Floats) -> Agreement:
     r_hat = np.sqrt(1.0 + between / np.maximum(within, 1e-12))
     settled = inclusion * (1.0 - inclusion) < _SETTLED_VARIANCE
     return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
+
+
+def _agreement(rounds: list[list[Round]]) -> Agreement:
+    return agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
 
 
 class LogEvidence(NamedTuple):
