@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Mask, Names, Rng
 from .._tools.names import EngineName
 from .._tools.progress import ProgressMode
 from .._tools.registry import Registry, check_settings, read_call
@@ -52,7 +52,7 @@ class Target:
     model: BoundModel
     prior: BoundPrior
     tolerance: Tolerance = field(default_factory=Tolerance)
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
 
     @property
     def n_features(self) -> int:
@@ -140,7 +140,7 @@ class RunOptions:
     """
 
     n_jobs: int | None = None
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    rng: Rng = field(default_factory=np.random.default_rng)
     progress: ProgressMode = "auto"
     visitor: Visitor | None = None
 
@@ -261,7 +261,7 @@ def parse_engine(text: str) -> EngineName | Engine:
     return built
 
 
-def common_fields(target: Target) -> dict[str, Any]:
+def common_fields(target: Target) -> Fields:
     """What every posterior says about the data and the prior, whichever engine computed it."""
     prior = target.prior
     model = target.model
@@ -332,7 +332,7 @@ class Rescoring(NamedTuple):
 
     log_ratios: Floats
     difference: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     changed: bool = False
 
 
@@ -348,7 +348,7 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     wrong = ~(difference <= AGREEMENT) & ~(inexact & (np.abs(new - old) <= model.walk_error))
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
     changed = wrong | inexact
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     if wrong.any():
         n_wrong = f"{wrong.sum()} of the {len(new)} leading subsets"
         notes = (

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Rng
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import duration, format_count
@@ -347,9 +347,7 @@ def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetB
     return subset_blocks(model.subset_walk(free, prior.forced, tolerance), prior.over(free))
 
 
-def scored_parts(
-    blocks: SubsetBlocks, run: Run, options: RunOptions, text: str
-) -> Iterator[_Sums]:
+def scored_parts(blocks: SubsetBlocks, run: Run, options: RunOptions, text: str) -> Iterator[_Sums]:
     """Yield the sums of each task in the order of the blocks, whatever thread scored them, after
     what it picked has gone to the visitor."""
     with ProgressBar(text, blocks.n_tasks, options.progress) as bar:
@@ -578,7 +576,7 @@ class ExactSource:
     def log_probability(self, masks: Mask) -> Floats:
         return self.target.log_joint(masks) - self.log_evidence
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         blocks = self.blocks
         mass = np.exp(self.block_log_mass - self.block_log_mass.max())
         chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())

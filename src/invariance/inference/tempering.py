@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Rng
 from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
 from ..data.checks import warn
@@ -258,11 +258,7 @@ class Tempering:
             for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
                 kept.append(new)
             due = number % 2 == 0 or number == n_rounds
-            if (
-                due
-                and number >= _FEWEST_ROUNDS
-                and _agreement(rounds).reached(self.precision)
-            ):
+            if due and number >= _FEWEST_ROUNDS and _agreement(rounds).reached(self.precision):
                 break
             if number >= 2 and out_of_time(_SAMPLES):
                 break
@@ -516,7 +512,7 @@ class DrawnSource(SubsetSource):
             )
         return np.minimum(joint - self.log_evidence, 0.0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """n of the kept draws, with replacement."""
         rows = self.draws[rng.integers(0, len(self.draws), size=n)]
         return np.unpackbits(rows, axis=1, count=self.target.n_features).astype(bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Rng
 from .._tools.files import write_text
 from .._tools.json import from_json, parse, read_object, to_json
 from .._tools.names import PlotKind
@@ -46,7 +46,7 @@ class SubsetSource(Protocol):
         """(S,) log posterior probability of masks (S, p); -inf outside the support"""
         ...
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """(n, p) draws"""
         ...
 
@@ -188,7 +188,7 @@ class Posterior:
     judge, source : answer for any subset; kept by pickle, left out of JSON
     """
 
-    feature_names: tuple[str, ...]
+    feature_names: Names
     inclusion: Floats
     pairwise: Floats | None = None
     masks: Mask
@@ -200,10 +200,10 @@ class Posterior:
     engine: str
     prior: str
     outcome_name: str
-    environments: tuple[Hashable, ...]
+    environments: Labels
     counts: Integers
-    notes: tuple[str, ...] = ()
-    diagnostics: dict[str, Any] = field(default_factory=dict)
+    notes: Names = ()
+    diagnostics: Fields = field(default_factory=dict)
     model: str = "linear Gaussian"
     model_reason: str = ""
     kind: Literal["invariant", "predictive"] = "invariant"
@@ -276,7 +276,7 @@ class Posterior:
         return min(1.0, float(np.exp(self.log_probabilities).sum()))
 
     @property
-    def mode(self) -> tuple[str, ...]:
+    def mode(self) -> Names:
         """Names of the features of the most probable subset."""
         return self.names_of(self.masks[0])
 
@@ -392,7 +392,7 @@ class Posterior:
             return 0.0
         raise SettingError(f"{format_subset(self.names_of(mask))} is not in {self._without_source}")
 
-    def sample(self, n: int, random_state: int | np.random.Generator | None = None) -> pd.DataFrame:
+    def sample(self, n: int, random_state: int | Rng | None = None) -> pd.DataFrame:
         """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
         import pandas as pd
 
@@ -439,7 +439,7 @@ class Posterior:
             return plot_trace(self, ax, top)
         raise SettingError(f"a posterior has no plot {kind!r}: the fitted model draws it.")
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Fields:
         """Values that JSON can hold, of all fields but judge and source; `subsets`, positions
         of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
         "-inf" for numbers that are not finite; environment labels that JSON lacks, such as dates,
@@ -455,7 +455,7 @@ class Posterior:
             ],
             "table_evidence": self.leading_evidence(_WITH_EVIDENCE).columns() if known else None,
         }
-        content: dict[str, Any] = {"format": FORMAT}
+        content: Fields = {"format": FORMAT}
         for one in fields(Posterior):
             if one.name == "masks":
                 content["subsets"] = [np.flatnonzero(mask).tolist() for mask in self.masks]
@@ -550,7 +550,7 @@ class Posterior:
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
 
-    def names_of(self, mask: Mask) -> tuple[str, ...]:
+    def names_of(self, mask: Mask) -> Names:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
     def _frame(self, masks: Mask, log_ratios: Floats, log_probabilities: Floats) -> pd.DataFrame:
@@ -611,7 +611,7 @@ def _numbers(value: Any) -> Any:
     return float(value) if value in ("nan", "inf", "-inf") else value
 
 
-def _read(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
+def _read(path_or_text: str | Path) -> tuple[Fields, str]:
     """The object in a file or a text, and its origin for messages."""
     if not isinstance(path_or_text, str) or path_or_text.lstrip()[:1] not in ("", "{", "["):
         return read_object(Path(path_or_text), "a saved posterior"), str(path_or_text)

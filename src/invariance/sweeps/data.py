@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Mask, Names
 from .._tools.parallel import free_bytes, n_workers, one_thread
 from .._tools.progress import ProgressMode
 from ..data.checks import (
@@ -59,7 +59,7 @@ class SweepData:
     perturbing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
 
-    def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
+    def moments_for(self, outcome: str) -> tuple[Moments, Names]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
         gone = self._perturbed_whole(outcome)
         if gone:
@@ -117,7 +117,7 @@ class SweepData:
         centre[:-1], rest[:-1] = np.where(
             constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1])
         )
-        arrays: dict[str, Any] = {
+        arrays: Fields = {
             "centre": centre[:-1],
             "rest": rest[:-1],
             "minimum": minimum,
@@ -160,7 +160,7 @@ class SweepData:
             else 0
         )
 
-    def left_out(self, outcome: str) -> tuple[str, ...]:
+    def left_out(self, outcome: str) -> Names:
         """A sentence about the rows that perturb the outcome, if there are such."""
         rows = self.perturbing.get(outcome, ())
         return (
@@ -278,7 +278,7 @@ def read_sweep_data(
         data = table
         whom = _entries(perturbed, table.n_rows)
     else:
-        how: dict[str, Any] = {"select": select, "missing": missing or "error"}
+        how: Fields = {"select": select, "missing": missing or "error"}
         data, whom = _rows_of(table, labels, perturbed, columns or Columns(), how)
     held = moments_bytes(data) * (data.n_environments + 2) / (data.n_environments + 1)
     what = f"second moments of {data.features.n_columns + 1:,} columns"
@@ -325,7 +325,7 @@ def _rows_of(
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
     number = free_name("row number", names)
-    added: dict[str, Any] = {number: np.arange(len(table), dtype=float)}
+    added: Fields = {number: np.arange(len(table), dtype=float)}
     environment = named.get("environment") or free_name("environment", names)
     if "environment" not in named:
         added[environment] = label_list(labels)
@@ -429,7 +429,7 @@ def _refuse(why: str, **given: Any) -> None:
 
 def _identity(
     moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]
-) -> dict[str, Any]:
+) -> Fields:
     labels = (
         moments.columns,
         sorted(moments.groups.items()),

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Names
 from .._tools.sections import Section
 from .._tools.text import name_labels
 from ..data.checks import warn
@@ -107,7 +107,7 @@ def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
     return found[~both_ways].reset_index(drop=True)
 
 
-def pairs_table(pairs: pd.DataFrame, **formats: str) -> tuple[tuple[str, ...], ...]:
+def pairs_table(pairs: pd.DataFrame, **formats: str) -> tuple[Names, ...]:
     """Return outcome, feature and the columns that have a format, under their names; nothing
     without pairs."""
     if pairs.empty:

@@ -6,11 +6,11 @@ import copy
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from .._tools.arrays import Fields, Names
 from .._tools.parallel import seed_number
 from ..decisions.decision import NO_LEVEL, Decision
 from ..decisions.pipeline import LARGEST_AT_EMPTY, Findings, FitSettings, generator, moments_notes
@@ -45,7 +45,7 @@ COLUMNS = {
 }
 # Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where
 # the fit failed
-Rows = list[dict[str, Any]]
+Rows = list[Fields]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +85,10 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
     return [row | {"seconds": time.perf_counter() - started} for row in rows]
 
 
-def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
+def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, Names]:
     """What is to be fitted to an outcome, and a note where it has a size limit of its own."""
     prior = as_prior(sweep.model.prior).with_outcome(outcome)
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     if prior.max_size is not None and outcome in sweep.data.perturbing:
         possible = sweep.data.largest_size(outcome)
         # A limit that is too large for all rows is not mended here: the fit says so.

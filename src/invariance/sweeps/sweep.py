@@ -18,6 +18,7 @@ import joblib
 import pandas as pd
 from sklearn.base import clone
 
+from .._tools.arrays import Fields
 from .._tools.json import written
 from .._tools.parallel import n_workers, run_tasks
 from .._tools.progress import ProgressBar, ProgressMode
@@ -278,7 +279,7 @@ _ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "mi
 
 
 def _reading(
-    columns: Columns | None, given: dict[str, Any]
+    columns: Columns | None, given: Fields
 ) -> tuple[Columns | None, Environments | None, str | None]:
     """How a table is read; None: nothing is said"""
     known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
@@ -444,7 +445,7 @@ def _outcomes(data: SweepData, asked: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
+def _identity(task: Sweep, device: str | None) -> Fields:
     """All that the contents of the results depend on; a device has random numbers of its own."""
     settings = settings_of(task.model) | ({} if device is None else {"device": True})
     return {
