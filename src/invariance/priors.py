@@ -74,12 +74,6 @@ class BoundPrior:
         """The same over draws of the free features alone."""
         return self.over(self.free)
 
-    @property
-    def flat(self) -> BoundPrior:
-        """Uniform over the same support."""
-        by_size = np.where(self.log_size_weight > -np.inf, 0.0, -np.inf)
-        return replace(self, log_odds=np.zeros_like(self.log_odds), log_size_weight=by_size)
-
     def over(self, free: Integers) -> BoundPrior:
         """The same over draws of the free features alone, in this order."""
         n_forced = len(self.forced)

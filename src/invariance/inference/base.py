@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._tools.arrays import Fields, Floats, Integers, Mask, Names, Rng
 from .._tools.names import EngineName
@@ -154,17 +155,6 @@ class Engine(Protocol):
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Precomputed:
-    """Gives a posterior of the same target that was computed before, for example with many others
-    at once."""
-
-    posterior: Posterior
-
-    def run(self, target: Target, options: RunOptions) -> Posterior:
-        return self.posterior
-
-
 ENGINES = Registry(
     {
         "exact": "inference.enumeration:Enumeration",
@@ -289,6 +279,12 @@ def with_remarks(target: Target, posterior: Posterior) -> Posterior:
         warn(alarm, ApproximationWarning)
     notes = (*target.notes, *posterior.notes, *remarks.alarms, *remarks.notes)
     return replace(posterior, log_ratios=log_ratios, notes=notes)
+
+
+def drawn(log_weights: Floats, rng: Rng, n: int | None = None) -> NDArray[np.intp]:
+    """n positions, or one, drawn in proportion to weights"""
+    weights = np.exp(log_weights - log_weights.max())
+    return rng.choice(len(weights), n, p=weights / weights.sum())
 
 
 def smallest(masks: Mask) -> Mask:

@@ -37,6 +37,7 @@ from .base import (
     RunOptions,
     Target,
     common_fields,
+    drawn,
     rescore_leading,
     smallest,
     with_remarks,
@@ -578,16 +579,12 @@ class ExactSource:
 
     def sample(self, n: int, rng: Rng) -> Mask:
         blocks = self.blocks
-        mass = np.exp(self.block_log_mass - self.block_log_mass.max())
-        chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
+        chosen = drawn(self.block_log_mass, rng, n)
         draws = np.empty((n, blocks.n_features), dtype=bool)
         for block in np.unique(chosen).tolist():
             rows = np.flatnonzero(chosen == block)
             scored = blocks.scored(block)
-            weights = np.exp(scored.log_posterior - scored.log_posterior.max())
-            draws[rows] = scored.masks(
-                rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
-            )
+            draws[rows] = scored.masks(drawn(scored.log_posterior, rng, len(rows)))
         return self.target.masks(draws, self.free)
 
     def leading(self, mass: float) -> SubsetTable | None:

@@ -391,16 +391,16 @@ def climb(
             for t in range(steps):
                 trace.logits[t] = logits
                 draw_pairs(logits, uniforms[t], inclusion, draws)
-                moves = (
+                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
+                    logits,
+                    inclusion,
                     draws,
                     space.log_ratios(draws, scorer),
                     rates[done + t],
                     analytic[t],
                     objective,
                     lowest,
-                )
-                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
-                    logits, inclusion, *moves, gradient
+                    gradient,
                 )
         else:
             ascend(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)

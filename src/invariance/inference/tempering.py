@@ -18,7 +18,15 @@ from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
-from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
+from .base import (
+    RunOptions,
+    Target,
+    common_fields,
+    drawn,
+    rescore_leading,
+    support_notes,
+    with_remarks,
+)
 from .mode_search import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import (
     AnySampler,
@@ -310,9 +318,7 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
             if i == len(betas) - 1:
                 masks = np.concatenate([masks, modes])
                 ratios = np.concatenate([ratios, values])
-            weights = sampler.log_posterior(masks, beta * ratios)
-            weights = np.exp(weights - weights.max())
-            chosen = replica.rng.choice(len(weights), p=weights / weights.sum())
+            chosen = drawn(sampler.log_posterior(masks, beta * ratios), replica.rng)
             included[i], log_ratios[i] = masks[chosen], ratios[chosen]
         replica.place(included, log_ratios)
 

@@ -116,37 +116,29 @@ class Judge:
     ) -> Evidence[Floats]:
         """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support,
         r2_new unless `elsewhere`: it takes a fit for each environment."""
-        chosen = as_masks(masks, self.model.n_features)
+        model = self.model
+        chosen = as_masks(masks, model.n_features)
         if log_ratios is None:
-            log_ratios = self.model.log_ratio_many(chosen)
-        null = self.model.null_many(chosen)
-        test = self.model.invariance_test(chosen, self.tolerance)
-        exact = self.model.invariance_test(chosen, replace(self.tolerance, rho=0.0, tau=0.0))
+            log_ratios = model.log_ratio_many(chosen)
+        null = model.null_many(chosen)
+        test = model.invariance_test(chosen, self.tolerance)
+        exact = model.invariance_test(chosen, replace(self.tolerance, rho=0.0, tau=0.0))
         known = null.variance > 0.0
         scored = log_ratios > -np.inf
-        spread_alone = (test.spread < self.tolerance.lowest_level) & ~(
-            test.mean < self.tolerance.lowest_level
-        )
-        difference = (
-            np.where(scored & ~spread_alone, part, np.nan) for part in self.model.difference(chosen)
-        )
-        return Evidence(
-            deviance=-2.0 * log_ratios,
-            expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
-            deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
-            p_exact=np.where(scored, exact.joint, np.nan),
-            p_mean=np.where(scored, test.mean, np.nan),
-            p_spread=np.where(scored, test.spread, np.nan),
-            p_each=np.where(scored, test.each, np.nan),
-            p_invariant=np.where(scored, test.joint, np.nan),
-            **dict(
-                zip(("difference", "difference_low", "difference_high"), difference, strict=True)
-            ),
-            r2=self.model.r2_many(chosen),
-            r2_new=np.where(
-                scored, self.model.left_out_r2_many(chosen) if elsewhere else np.nan, np.nan
-            ),
-        )
+        lowest = self.tolerance.lowest_level
+        compared = scored & (~(test.spread < lowest) | (test.mean < lowest))
+        tests = exact.joint, test.mean, test.spread, test.each, test.joint
+        new = model.left_out_r2_many(chosen) if elsewhere else np.nan
+        in_order = [
+            -2.0 * log_ratios,
+            np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
+            np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
+            *(np.where(scored, p_values, np.nan) for p_values in tests),
+            *(np.where(compared, part, np.nan) for part in model.difference(chosen)),
+            model.r2_many(chosen),
+            np.where(scored, new, np.nan),
+        ]
+        return Evidence(*in_order)
 
     def compatible(self, masks: Mask) -> Mask:
         """(S,) whether subsets are compatible with invariance, up to the tolerance"""

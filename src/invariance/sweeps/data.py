@@ -70,7 +70,7 @@ class SweepData:
         if left is not None:
             return left, self.left_out(outcome)
         data = self._rows
-        kept = np.delete(np.arange(self._rows.n_rows), self.perturbing[outcome])
+        kept = np.delete(np.arange(data.n_rows), self.perturbing[outcome])
         index = data.environment_index[kept]
         rows = replace(
             data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index
@@ -117,15 +117,16 @@ class SweepData:
         centre[:-1], rest[:-1] = np.where(
             constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1])
         )
-        arrays: Fields = {
-            "centre": centre[:-1],
-            "rest": rest[:-1],
-            "minimum": minimum,
-            "maximum": maximum,
-        }
-        nothing = whole.scatter[:, :0, :0]
         remaining = replace(
-            turned, counts=counts, scatter=nothing, second=None, kind=None, **arrays
+            turned,
+            counts=counts,
+            centre=centre[:-1],
+            rest=rest[:-1],
+            minimum=minimum,
+            maximum=maximum,
+            scatter=whole.scatter[:, :0, :0],
+            second=None,
+            kind=None,
         )
         became_constant = turned.varies[-1] & ~remaining.varies[-1]
         if not scatter and not became_constant.any() and not turned.features.grouped:
@@ -259,14 +260,8 @@ def read_sweep_data(
     given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
     if isinstance(table, Moments):
         _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
-        numbers = (
-            table.counts,
-            table.centre,
-            table.rest,
-            table.minimum,
-            table.maximum,
-            table.scatter,
-        )
+        names = ("counts", "centre", "rest", "minimum", "maximum", "scatter")
+        numbers = [getattr(table, name) for name in names]
         return SweepData(table, identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
         _refuse("these data are read already", **given)
@@ -436,13 +431,13 @@ def _identity(
         moments.environments,
         sorted(moments.constants.items()),
     )
-    sizes = {
+    return {
         "rows": moments.n_rows,
         "columns": len(moments.columns),
         "environments": [*map(str, moments.environments)],
+        "data": _digest(*labels, *arrays),
+        "perturbed": _digest(sorted(perturbing.items())) if perturbing else None,
     }
-    perturbed = _digest(sorted(perturbing.items())) if perturbing else None
-    return sizes | {"data": _digest(*labels, *arrays), "perturbed": perturbed}
 
 
 def _digest(*parts: Any) -> str:
