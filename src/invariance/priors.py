@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._tools.arrays import Floats, Integers, Mask
+from ._tools.arrays import Floats, Integers, Mask, Names, Rng
 from .data.checks import answers_papers_words, nearest, quoted, warn
 from .data.features import as_masks
 from .exceptions import SettingError
@@ -39,14 +39,14 @@ class BoundPrior:
         dropped
     """
 
-    feature_names: tuple[str, ...]
+    feature_names: Names
     max_size: int
     log_odds: Floats
     log_size_weight: Floats
     forced_in: Mask
     forced_out: Mask
     name: str
-    original_features: tuple[str, ...] = ()
+    original_features: Names = ()
     log_normalizer: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,12 +73,6 @@ class BoundPrior:
     def over_free(self) -> BoundPrior:
         """The same over draws of the free features alone."""
         return self.over(self.free)
-
-    @property
-    def flat(self) -> BoundPrior:
-        """Uniform over the same support."""
-        by_size = np.where(self.log_size_weight > -np.inf, 0.0, -np.inf)
-        return replace(self, log_odds=np.zeros_like(self.log_odds), log_size_weight=by_size)
 
     def over(self, free: Integers) -> BoundPrior:
         """The same over draws of the free features alone, in this order."""
@@ -162,7 +156,7 @@ class BoundPrior:
         ] = -np.inf
         return result
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """(n, p) independent exact draws"""
         result = np.zeros((n, len(self.feature_names)), dtype=np.bool_)
         result[:, self.forced_in] = True
@@ -236,7 +230,7 @@ class Prior(ABC):
         """(p + 1,) by |z|"""
         return np.zeros(p + 1)
 
-    def forced(self, features: Sequence[str]) -> tuple[str, ...]:
+    def forced(self, features: Sequence[str]) -> Names:
         """Those of the features that every subset holds."""
         return tuple(
             name

@@ -10,9 +10,9 @@ from notebook_runner import complaints, images, run_cells
 pytestmark = pytest.mark.integration
 
 PLOTS = (
-    'posterior.plot("subsets", top=3)',
-    'posterior.plot("environments")',
-    'ax = posterior.plot("frontier")',
+    "posterior.plot(top=3)",
+    'model.plot("environments")',
+    'ax = model.plot("frontier")',
     'decision.plot("subsets");',
     'panels = decision.plot("coefficients")',
     "model.diagnose().plot()",

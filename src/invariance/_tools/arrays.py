@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Rng = np.random.Generator
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]

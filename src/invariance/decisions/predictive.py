@@ -22,8 +22,8 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
 from ..data.features import as_masks
-from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
-from ..inference.enumeration import Enumeration, Picked, Run, target_blocks
+from ..inference.base import Engine, Picked, RunOptions, ScoredSubsets, Target, common_fields
+from ..inference.enumeration import Enumeration, Run, scored_parts, target_blocks
 from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, FlipGuess, GuessesFlips
@@ -262,15 +262,11 @@ class Candidates:
         blocks = target_blocks(
             replace(self.target, model=self.target.model.untilted), self.tolerance
         )
-
-        run = Run.over(blocks, 0, self.least)
-        with ProgressBar("scoring compatible subsets", blocks.n_tasks, options.progress) as bar:
-            for _, part in ordered_map(
-                lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs
-            ):
-                assert part is not None
-                self.add(part)
-                bar.advance()
+        options = replace(options, visitor=self)
+        for _ in scored_parts(
+            blocks, Run.over(blocks, 0, self.least), options, "scoring compatible subsets"
+        ):
+            pass
         return self
 
     def add(self, part: Picked) -> None:

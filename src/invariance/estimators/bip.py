@@ -300,7 +300,7 @@ class BIP(IntervalRegressor):
         )
         self._lay_out(data)
         self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
-        self.posterior_ = decision.findings.posterior.stating(decision=decision)
+        self.posterior_ = decision.findings.posterior
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         if decision.findings.level is not Level.full and not said_in_search(
             "", NotInvariantWarning
@@ -334,8 +334,7 @@ class BIP(IntervalRegressor):
     @property
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
-        predictive = self.decision_.findings.predictive
-        return None if predictive is None else predictive.stating(decision=self.decision_)
+        return self.decision_.findings.predictive
 
     @property
     def decision_(self) -> Decision:

@@ -3,13 +3,14 @@ their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Mask, Names, Rng
 from .._tools.names import EngineName
 from .._tools.progress import ProgressMode
 from .._tools.registry import Registry, check_settings, read_call
@@ -52,7 +53,7 @@ class Target:
     model: BoundModel
     prior: BoundPrior
     tolerance: Tolerance = field(default_factory=Tolerance)
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
 
     @property
     def n_features(self) -> int:
@@ -100,13 +101,49 @@ class Target:
         return EngineError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
 
 
+class Picked(NamedTuple):
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
+    (n,); draws (n, f)"""
+
+    gain: Floats
+    columns: Integers
+    log_prior: Floats
+    log_ratio: Floats
+    draws: Mask
+
+    def weights(self, price: float) -> Floats:
+        """(n,) log p(z) − ½ cost(z) at this price of a column"""
+        return self.gain + self.log_prior - 0.5 * price * self.columns
+
+    def of(self, rows: Integers | Mask) -> Picked:
+        return Picked._make([values[rows] for values in self])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Picked]) -> Picked:
+        return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
+
+
+class Visitor(Protocol):
+    """Takes subsets that may be compatible with invariance while all are scored, in their order.
+    least (c + 1,): smallest gain of interest, by columns of the pooled fit, raised in place"""
+
+    tolerance: Tolerance
+    least: Floats
+
+    def add(self, part: Picked) -> None: ...
+
+
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run: none of it changes the result except the random generator."""
+    """How to run: none of it changes the result except the random generator.
+
+    visitor : what takes subsets from an engine that scores all of them; others do not ask it
+    """
 
     n_jobs: int | None = None
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    rng: Rng = field(default_factory=np.random.default_rng)
     progress: ProgressMode = "auto"
+    visitor: Visitor | None = None
 
 
 Report = Callable[[int, str], object]  # shows progress: so many steps, and a text
@@ -116,17 +153,6 @@ class Engine(Protocol):
     """A specification of how to compute: target → posterior, which ends with `with_remarks`."""
 
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Precomputed:
-    """Gives a posterior of the same target that was computed before, for example with many others
-    at once."""
-
-    posterior: Posterior
-
-    def run(self, target: Target, options: RunOptions) -> Posterior:
-        return self.posterior
 
 
 ENGINES = Registry(
@@ -225,7 +251,7 @@ def parse_engine(text: str) -> EngineName | Engine:
     return built
 
 
-def common_fields(target: Target) -> dict[str, Any]:
+def common_fields(target: Target) -> Fields:
     """What every posterior says about the data and the prior, whichever engine computed it."""
     prior = target.prior
     model = target.model
@@ -253,6 +279,12 @@ def with_remarks(target: Target, posterior: Posterior) -> Posterior:
         warn(alarm, ApproximationWarning)
     notes = (*target.notes, *posterior.notes, *remarks.alarms, *remarks.notes)
     return replace(posterior, log_ratios=log_ratios, notes=notes)
+
+
+def drawn(log_weights: Floats, rng: Rng, n: int | None = None) -> NDArray[np.intp]:
+    """n positions, or one, drawn in proportion to weights"""
+    weights = np.exp(log_weights - log_weights.max())
+    return rng.choice(len(weights), n, p=weights / weights.sum())
 
 
 def smallest(masks: Mask) -> Mask:
@@ -296,7 +328,7 @@ class Rescoring(NamedTuple):
 
     log_ratios: Floats
     difference: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     changed: bool = False
 
 
@@ -312,7 +344,7 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     wrong = ~(difference <= AGREEMENT) & ~(inexact & (np.abs(new - old) <= model.walk_error))
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
     changed = wrong | inexact
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     if wrong.any():
         n_wrong = f"{wrong.sum()} of the {len(new)} leading subsets"
         notes = (

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Rng
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import duration, format_count
@@ -33,9 +33,11 @@ from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior
 from .base import (
     EXAMPLES,
+    Picked,
     RunOptions,
     Target,
     common_fields,
+    drawn,
     rescore_leading,
     smallest,
     with_remarks,
@@ -71,41 +73,9 @@ class ScoredBlock:
     columns: Callable[[Integers], Integers]
 
 
-class Picked(NamedTuple):
-    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
-    (n,); draws (n, f)"""
-
-    gain: Floats
-    columns: Integers
-    log_prior: Floats
-    log_ratio: Floats
-    draws: Mask
-
-    def weights(self, price: float) -> Floats:
-        """(n,) log p(z) − ½ cost(z) at this price of a column"""
-        return self.gain + self.log_prior - 0.5 * price * self.columns
-
-    def of(self, rows: Integers | Mask) -> Picked:
-        return Picked._make([values[rows] for values in self])
-
-    @classmethod
-    def joined(cls, parts: Iterable[Picked]) -> Picked:
-        return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
-
-
-class Collector(Protocol):
-    """Takes subsets that may be compatible with invariance while all are scored, in their order.
-    least (c + 1,): smallest gain of interest, by columns of the pooled fit, raised in place"""
-
-    tolerance: Tolerance
-    least: Floats
-
-    def add(self, part: Picked) -> None: ...
-
-
 class Run(NamedTuple):
     """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these
-    exceed; least (c + 1,): of a `Collector`, or none; log_masses (n_blocks,): filled; whole
+    exceed; least (c + 1,): of a `Visitor`, or none; log_masses (n_blocks,): filled; whole
     (n_positions,), or none: filled with log p(z)Λ(z)"""
 
     keep: int
@@ -149,7 +119,7 @@ class _Blocks(ABC):
 
     @abstractmethod
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
-        """Return the subsets of a block with their log posterior; least: as in `Collector`, if
+        """Return the subsets of a block with their log posterior; least: as in `Visitor`, if
         gains are asked for."""
 
     def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
@@ -378,6 +348,19 @@ def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetB
     return subset_blocks(model.subset_walk(free, prior.forced, tolerance), prior.over(free))
 
 
+def scored_parts(blocks: SubsetBlocks, run: Run, options: RunOptions, text: str) -> Iterator[_Sums]:
+    """Yield the sums of each task in the order of the blocks, whatever thread scored them, after
+    what it picked has gone to the visitor."""
+    with ProgressBar(text, blocks.n_tasks, options.progress) as bar:
+        for sums, picked in ordered_map(
+            lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs
+        ):
+            if options.visitor is not None and picked is not None:
+                options.visitor.add(picked)
+            yield sums
+            bar.advance()
+
+
 def enumeration_steps(target: Target) -> int:
     """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the
     dense walk."""
@@ -410,30 +393,21 @@ class Enumeration:
     in_memory: int = 1 << 24
     time_limit: float | None = 3600.0
 
-    def run(
-        self, target: Target, options: RunOptions, collector: Collector | None = None
-    ) -> Posterior:
-        """collector : what is to collect subsets in the same pass"""
+    def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
         self._refuse_hours(target)
         model = target.model
         prior = target.prior
-        blocks = target_blocks(target, None if collector is None else collector.tolerance)
+        visitor = options.visitor
+        blocks = target_blocks(target, None if visitor is None else visitor.tolerance)
         free = blocks.walk.free
-        least = NO_GAIN if collector is None else collector.least
+        least = NO_GAIN if visitor is None else visitor.least
         run = Run.over(blocks, self.keep, least, blocks.n_positions <= self.in_memory)
         whole = run.whole if run.whole.size else None
         sums = None
-        with ProgressBar("scoring subsets", blocks.n_tasks, options.progress) as bar:
-            # In the order of the blocks, whatever thread scored them.
-            for part, picked in ordered_map(
-                lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs
-            ):
-                if collector is not None and picked is not None:
-                    collector.add(picked)
-                sums = part if sums is None else sums.joined(part, self.keep)
-                run.lowest[0] = sums.lowest(self.keep)
-                bar.advance()
+        for part in scored_parts(blocks, run, options, "scoring subsets"):
+            sums = part if sums is None else sums.joined(part, self.keep)
+            run.lowest[0] = sums.lowest(self.keep)
         if sums is None or sums.total == 0.0:
             raise target.nothing_scored()
         draws = blocks.masks(sums.positions)
@@ -603,18 +577,14 @@ class ExactSource:
     def log_probability(self, masks: Mask) -> Floats:
         return self.target.log_joint(masks) - self.log_evidence
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         blocks = self.blocks
-        mass = np.exp(self.block_log_mass - self.block_log_mass.max())
-        chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
+        chosen = drawn(self.block_log_mass, rng, n)
         draws = np.empty((n, blocks.n_features), dtype=bool)
         for block in np.unique(chosen).tolist():
             rows = np.flatnonzero(chosen == block)
             scored = blocks.scored(block)
-            weights = np.exp(scored.log_posterior - scored.log_posterior.max())
-            draws[rows] = scored.masks(
-                rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
-            )
+            draws[rows] = scored.masks(drawn(scored.log_posterior, rng, len(rows)))
         return self.target.masks(draws, self.free)
 
     def leading(self, mass: float) -> SubsetTable | None:

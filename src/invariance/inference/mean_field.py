@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import entr, expit, logsumexp
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Mask, Rng
 from ..kernels.active_set import Scoring
 from ..kernels.cholesky import LARGE, subset_work
 from ..kernels.mean_field import (
@@ -93,7 +93,7 @@ class MeanField:
         """(S,) log q of masks (S, p); -inf outside the support."""
         return self._law.log_prob(masks)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """(n, p) draws: as `sample_from`, with uniforms of a few rows at a time"""
         p = len(self.logits)
         chances = expit(self.logits)
@@ -101,12 +101,12 @@ class MeanField:
         parts = [rng.random((min(step, n - start), p)) < chances for start in range(0, n, step)]
         return self._inside(np.concatenate(parts), rng)
 
-    def sample_from(self, uniforms: Floats, rng: np.random.Generator) -> Mask:
+    def sample_from(self, uniforms: Floats, rng: Rng) -> Mask:
         """(n, p) draws from the product, by uniforms (n, p); those that are too large again, from
         the restricted law"""
         return self._inside(uniforms < expit(self.logits), rng)
 
-    def _inside(self, draws: Mask, rng: np.random.Generator) -> Mask:
+    def _inside(self, draws: Mask, rng: Rng) -> Mask:
         too_large = np.flatnonzero(sizes(draws) > self.max_size)
         if len(too_large):
             draws[too_large] = self._law.sample(len(too_large), rng)
@@ -169,7 +169,7 @@ class Mixture:
         )
         return logsumexp(terms, axis=0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """(n, p)"""
         counts = rng.multinomial(n, self.weights)
         draws = [
@@ -357,7 +357,7 @@ class Climb(NamedTuple):
 def climb(
     space: FreeSpace,
     logits: Floats,
-    rng: np.random.Generator,
+    rng: Rng,
     settings: Variational,
     report: Report = lambda *_: None,
 ) -> Climb:
@@ -391,16 +391,16 @@ def climb(
             for t in range(steps):
                 trace.logits[t] = logits
                 draw_pairs(logits, uniforms[t], inclusion, draws)
-                moves = (
+                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
+                    logits,
+                    inclusion,
                     draws,
                     space.log_ratios(draws, scorer),
                     rates[done + t],
                     analytic[t],
                     objective,
                     lowest,
-                )
-                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
-                    logits, inclusion, *moves, gradient
+                    gradient,
                 )
         else:
             ascend(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)
@@ -430,9 +430,7 @@ class Ascent(NamedTuple):
     trace: Climb
 
 
-def measured(
-    space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer
-) -> Ascent:
+def measured(space: FreeSpace, climbed: Climb, rng: Rng, fresh: int, scorer: Scorer) -> Ascent:
     """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all
     subsets are known)."""
     exact = space.table.size > 0

@@ -11,14 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Rng
 from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
 from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
-from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
+from .base import (
+    RunOptions,
+    Target,
+    common_fields,
+    drawn,
+    rescore_leading,
+    support_notes,
+    with_remarks,
+)
 from .mode_search import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import (
     AnySampler,
@@ -159,8 +167,8 @@ class Tempering:
         if isinstance(sampler, GenericSampler):
             unscored = sampler.masks(sampler.memory.without_value)
         else:
-            assert searched.synergies is not None
-            unscored = searched.synergies.undecidable()
+            assert searched.cliques is not None
+            unscored = searched.cliques.undecidable()
         every = [part for parts in rounds for part in parts]
         draws = np.concatenate([part.draws for part in every])
         kept = sampler.masks(np.unpackbits(draws, axis=1, count=sampler.n_columns).astype(bool))
@@ -257,18 +265,12 @@ class Tempering:
         for number in range(1, n_rounds + 1):
             for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
                 kept.append(new)
-            if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
-                agreement = agreement_of(
-                    np.array([[part.inclusion for part in kept] for kept in rounds])
-                )
-                if agreement.reached(self.precision) and number >= _FEWEST_ROUNDS:
-                    break
-            if number >= 2 and out_of_time(_SAMPLES):
-                agreement = agreement_of(
-                    np.array([[part.inclusion for part in kept] for kept in rounds])
-                )
+            due = number % 2 == 0 or number == n_rounds
+            if due and number >= _FEWEST_ROUNDS and _agreement(rounds).reached(self.precision):
                 break
-        return rounds, agreement
+            if number >= 2 and out_of_time(_SAMPLES):
+                break
+        return rounds, _agreement(rounds)
 
 
 def _problem(
@@ -316,9 +318,7 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
             if i == len(betas) - 1:
                 masks = np.concatenate([masks, modes])
                 ratios = np.concatenate([ratios, values])
-            weights = sampler.log_posterior(masks, beta * ratios)
-            weights = np.exp(weights - weights.max())
-            chosen = replica.rng.choice(len(weights), p=weights / weights.sum())
+            chosen = drawn(sampler.log_posterior(masks, beta * ratios), replica.rng)
             included[i], log_ratios[i] = masks[chosen], ratios[chosen]
         replica.place(included, log_ratios)
 
@@ -389,6 +389,10 @@ def agreement_of(batches: Floats) -> Agreement:
     r_hat = np.sqrt(1.0 + between / np.maximum(within, 1e-12))
     settled = inclusion * (1.0 - inclusion) < _SETTLED_VARIANCE
     return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
+
+
+def _agreement(rounds: list[list[Round]]) -> Agreement:
+    return agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
 
 
 class LogEvidence(NamedTuple):
@@ -514,7 +518,7 @@ class DrawnSource(SubsetSource):
             )
         return np.minimum(joint - self.log_evidence, 0.0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """n of the kept draws, with replacement."""
         rows = self.draws[rng.integers(0, len(self.draws), size=n)]
         return np.unpackbits(rows, axis=1, count=self.target.n_features).astype(bool)

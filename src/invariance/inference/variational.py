@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit, logsumexp
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Fields, Floats, Mask, Rng
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import format_subset
@@ -61,9 +61,9 @@ class Prepared(NamedTuple):
     generator}"""
 
     peaks: Mask
-    starts: dict[str, tuple[Floats, np.random.Generator]]
-    rng: np.random.Generator
-    check_rng: np.random.Generator
+    starts: dict[str, tuple[Floats, Rng]]
+    rng: Rng
+    check_rng: Rng
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class Variational:
         paper's figure for 450 features appears. The notes of the class apply.
         """
         starts = ("uninformative", "informative")
-        published: dict[str, Any] = {
+        published: Fields = {
             "starts": starts,
             "screen": "lasso",
             "infeasible": -1.0,
@@ -158,7 +158,7 @@ class Variational:
         class apply.
         """
         schedule = Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True)
-        published: dict[str, Any] = {
+        published: Fields = {
             "iterations": 10_000,
             "pairs": 10,
             "schedule": schedule,
@@ -179,7 +179,7 @@ class Variational:
             "variational inference", len(ready.starts) * self.iterations, options.progress
         ) as bar:
 
-            def ascend(start: tuple[Floats, np.random.Generator]) -> Ascent:
+            def ascend(start: tuple[Floats, Rng]) -> Ascent:
                 climbed = climb(space, *start, self, bar.advance)
                 return measured(
                     space, climbed, start[1], self.fresh, space.scorer(self.memory, searching=False)
@@ -419,7 +419,7 @@ class Reweighted:
 
 
 def reweight_draws(
-    target: Target, q: MeanField | Mixture, n: int, rng: np.random.Generator, keep: int
+    target: Target, q: MeanField | Mixture, n: int, rng: Rng, keep: int
 ) -> Reweighted:
     """Of n draws of q; at most `keep` subsets are listed."""
     masks = q.sample(n, rng)
@@ -525,9 +525,7 @@ def missed_in_table(space: FreeSpace, q: MeanField) -> Missed:
     )
 
 
-def missed_at_modes(
-    target: Target, q: MeanField, modes: Mask, n_draws: int, rng: np.random.Generator
-) -> Missed:
+def missed_at_modes(target: Target, q: MeanField, modes: Mask, n_draws: int, rng: Rng) -> Missed:
     """Estimated by draws from q and from around each of modes (m, p), which see what draws from q
     alone do not."""
     local = [around(target, mode) for mode in modes]
@@ -593,5 +591,5 @@ class ApproximateSource(SubsetSource):
     def log_probability(self, masks: Mask) -> Floats:
         return self.q.log_prob(masks)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         return self.q.sample(n, rng)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Names
 from .._tools.parallel import ordered_map
 from ..data.features import as_masks
 from ..exceptions import EngineError, InvarianceError, SettingError, use
@@ -250,7 +250,7 @@ class GaussianOnDevice(HomoscedasticGaussian):
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         return self.complete.alike(feature, most)
 
-    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
+    def outside_support(self, masks: ArrayLike) -> Names:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         return part.outside_support(chosen)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._tools.arrays import Fields
 from .._tools.names import PlotKind
 from .._tools.plotting import (
     FALSE,
@@ -87,7 +88,7 @@ def plot_inclusion(
                 positions[members], values[members], height=0.72, color=color, label=label, zorder=2
             )
     ax.axvline(0.5, color=GUIDE, linewidth=1.0, linestyle="--", zorder=3)
-    at_right: dict[str, Any] = {
+    at_right: Fields = {
         "transform": ax.get_yaxis_transform(),
         "va": "center",
         "fontsize": "small",
@@ -107,7 +108,7 @@ def plot_inclusion(
     ax.set_ylabel(f"feature ({len(shown)} of {posterior.n_features:,})" if cut else "feature")
     title(ax, _title(posterior), pad=6.0 if truth is None else 24.0)
     if truth is not None:
-        look: dict[str, Any] = {"frameon": False, "fontsize": "small", "borderpad": 0.2}
+        look: Fields = {"frameon": False, "fontsize": "small", "borderpad": 0.2}
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, **look)
     return ax
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Rng
 from .._tools.files import write_text
 from .._tools.json import from_json, parse, read_object, to_json
 from .._tools.names import PlotKind
@@ -46,7 +46,7 @@ class SubsetSource(Protocol):
         """(S,) log posterior probability of masks (S, p); -inf outside the support"""
         ...
 
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+    def sample(self, n: int, rng: Rng) -> Mask:
         """(n, p) draws"""
         ...
 
@@ -116,37 +116,29 @@ class Judge:
     ) -> Evidence[Floats]:
         """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support,
         r2_new unless `elsewhere`: it takes a fit for each environment."""
-        chosen = as_masks(masks, self.model.n_features)
+        model = self.model
+        chosen = as_masks(masks, model.n_features)
         if log_ratios is None:
-            log_ratios = self.model.log_ratio_many(chosen)
-        null = self.model.null_many(chosen)
-        test = self.model.invariance_test(chosen, self.tolerance)
-        exact = self.model.invariance_test(chosen, replace(self.tolerance, rho=0.0, tau=0.0))
+            log_ratios = model.log_ratio_many(chosen)
+        null = model.null_many(chosen)
+        test = model.invariance_test(chosen, self.tolerance)
+        exact = model.invariance_test(chosen, replace(self.tolerance, rho=0.0, tau=0.0))
         known = null.variance > 0.0
         scored = log_ratios > -np.inf
-        spread_alone = (test.spread < self.tolerance.lowest_level) & ~(
-            test.mean < self.tolerance.lowest_level
-        )
-        difference = (
-            np.where(scored & ~spread_alone, part, np.nan) for part in self.model.difference(chosen)
-        )
-        return Evidence(
-            deviance=-2.0 * log_ratios,
-            expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
-            deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
-            p_exact=np.where(scored, exact.joint, np.nan),
-            p_mean=np.where(scored, test.mean, np.nan),
-            p_spread=np.where(scored, test.spread, np.nan),
-            p_each=np.where(scored, test.each, np.nan),
-            p_invariant=np.where(scored, test.joint, np.nan),
-            **dict(
-                zip(("difference", "difference_low", "difference_high"), difference, strict=True)
-            ),
-            r2=self.model.r2_many(chosen),
-            r2_new=np.where(
-                scored, self.model.left_out_r2_many(chosen) if elsewhere else np.nan, np.nan
-            ),
-        )
+        lowest = self.tolerance.lowest_level
+        compared = scored & (~(test.spread < lowest) | (test.mean < lowest))
+        tests = exact.joint, test.mean, test.spread, test.each, test.joint
+        new = model.left_out_r2_many(chosen) if elsewhere else np.nan
+        in_order = [
+            -2.0 * log_ratios,
+            np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
+            np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
+            *(np.where(scored, p_values, np.nan) for p_values in tests),
+            *(np.where(compared, part, np.nan) for part in model.difference(chosen)),
+            model.r2_many(chosen),
+            np.where(scored, new, np.nan),
+        ]
+        return Evidence(*in_order)
 
     def compatible(self, masks: Mask) -> Mask:
         """(S,) whether subsets are compatible with invariance, up to the tolerance"""
@@ -185,11 +177,10 @@ class Posterior:
     lowest_level : p-values below it speak against invariance; that of `judge` where there is one
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with
         invariance
-    judge, source, decision : answer for any subset and draw pictures; kept by pickle, left out of
-        JSON
+    judge, source : answer for any subset; kept by pickle, left out of JSON
     """
 
-    feature_names: tuple[str, ...]
+    feature_names: Names
     inclusion: Floats
     pairwise: Floats | None = None
     masks: Mask
@@ -201,10 +192,10 @@ class Posterior:
     engine: str
     prior: str
     outcome_name: str
-    environments: tuple[Hashable, ...]
+    environments: Labels
     counts: Integers
-    notes: tuple[str, ...] = ()
-    diagnostics: dict[str, Any] = field(default_factory=dict)
+    notes: Names = ()
+    diagnostics: Fields = field(default_factory=dict)
     model: str = "linear Gaussian"
     model_reason: str = ""
     kind: Literal["invariant", "predictive"] = "invariant"
@@ -212,7 +203,6 @@ class Posterior:
     lowest_level: float | None = None
     judge: Judge | None = None
     source: SubsetSource | None = None
-    decision: Any = None
 
     def __post_init__(self) -> None:
         names = tuple(self.feature_names)
@@ -259,7 +249,7 @@ class Posterior:
                 value.setflags(write=False)
 
     def stating(self, **said: Any) -> Posterior:
-        """With other notes, or another decision; nothing is checked again."""
+        """Return it with other notes; nothing is checked again."""
         other = copy(self)
         other.__dict__.update(said)
         return other
@@ -278,7 +268,7 @@ class Posterior:
         return min(1.0, float(np.exp(self.log_probabilities).sum()))
 
     @property
-    def mode(self) -> tuple[str, ...]:
+    def mode(self) -> Names:
         """Names of the features of the most probable subset."""
         return self.names_of(self.masks[0])
 
@@ -395,7 +385,7 @@ class Posterior:
             return 0.0
         raise SettingError(f"{format_subset(self.names_of(mask))} is not in {self._without_source}")
 
-    def sample(self, n: int, random_state: int | np.random.Generator | None = None) -> pd.DataFrame:
+    def sample(self, n: int, random_state: int | Rng | None = None) -> pd.DataFrame:
         """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
         import pandas as pd
 
@@ -432,24 +422,19 @@ class Posterior:
     ) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
 
-        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, the others of
-            `BIP.plot`
+        kind : "inclusion" or "trace" (the ELBO of engine="vi"); `BIP.plot` draws the others
         """
         from .plots import MOST_BARS, check_kind, plot_inclusion, plot_trace
 
         if check_kind(kind) == "inclusion":
             return plot_inclusion(self, ax, MOST_BARS if top is None else top)
-        if self.decision is None and kind == "trace":
+        if kind == "trace":
             return plot_trace(self, ax, top)
-        if self.decision is None:
-            raise SettingError(
-                f"this posterior came without a fit, as from JSON, and has no {kind}."
-            )
-        return self.decision.plot(kind, ax, top)
+        raise SettingError(f"a posterior has no plot {kind!r}: the fitted model draws it.")
 
-    def to_plain(self) -> dict[str, Any]:
-        """Values that JSON can hold, of all fields but judge, source and decision; `subsets`,
-        positions of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
+    def to_plain(self) -> Fields:
+        """Values that JSON can hold, of all fields but judge and source; `subsets`, positions
+        of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
         "-inf" for numbers that are not finite; environment labels that JSON lacks, such as dates,
         as text."""
         labels = [
@@ -463,11 +448,11 @@ class Posterior:
             ],
             "table_evidence": self.leading_evidence(_WITH_EVIDENCE).columns() if known else None,
         }
-        content: dict[str, Any] = {"format": FORMAT}
+        content: Fields = {"format": FORMAT}
         for one in fields(Posterior):
             if one.name == "masks":
                 content["subsets"] = [np.flatnonzero(mask).tolist() for mask in self.masks]
-            elif one.name not in ("judge", "source", "decision"):
+            elif one.name not in ("judge", "source"):
                 content[one.name] = to_json(own.get(one.name, getattr(self, one.name)))
         return content
 
@@ -558,7 +543,7 @@ class Posterior:
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
 
-    def names_of(self, mask: Mask) -> tuple[str, ...]:
+    def names_of(self, mask: Mask) -> Names:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
     def _frame(self, masks: Mask, log_ratios: Floats, log_probabilities: Floats) -> pd.DataFrame:
@@ -619,7 +604,7 @@ def _numbers(value: Any) -> Any:
     return float(value) if value in ("nan", "inf", "-inf") else value
 
 
-def _read(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
+def _read(path_or_text: str | Path) -> tuple[Fields, str]:
     """The object in a file or a text, and its origin for messages."""
     if not isinstance(path_or_text, str) or path_or_text.lstrip()[:1] not in ("", "{", "["):
         return read_object(Path(path_or_text), "a saved posterior"), str(path_or_text)

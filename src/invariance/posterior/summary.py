@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._tools.arrays import Names
 from .._tools.sections import Rendered, Section
 from .._tools.text import (
     COLUMNS,
@@ -240,7 +241,7 @@ def _inclusion(posterior: Posterior) -> Section:
     rows = tuple(
         (name, format_probability(q), bar(q, 30)) for name, q in zip(names, values, strict=True)
     )
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     if len(rest):
         largest = format_probability(posterior.inclusion[rest[0]])
         notes = (

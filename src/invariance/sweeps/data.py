@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Mask, Names
 from .._tools.parallel import free_bytes, n_workers, one_thread
 from .._tools.progress import ProgressMode
 from ..data.checks import (
@@ -59,7 +59,7 @@ class SweepData:
     perturbing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
 
-    def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
+    def moments_for(self, outcome: str) -> tuple[Moments, Names]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
         gone = self._perturbed_whole(outcome)
         if gone:
@@ -70,7 +70,7 @@ class SweepData:
         if left is not None:
             return left, self.left_out(outcome)
         data = self._rows
-        kept = np.delete(np.arange(self._rows.n_rows), self.perturbing[outcome])
+        kept = np.delete(np.arange(data.n_rows), self.perturbing[outcome])
         index = data.environment_index[kept]
         rows = replace(
             data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index
@@ -117,15 +117,16 @@ class SweepData:
         centre[:-1], rest[:-1] = np.where(
             constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1])
         )
-        arrays: dict[str, Any] = {
-            "centre": centre[:-1],
-            "rest": rest[:-1],
-            "minimum": minimum,
-            "maximum": maximum,
-        }
-        nothing = whole.scatter[:, :0, :0]
         remaining = replace(
-            turned, counts=counts, scatter=nothing, second=None, kind=None, **arrays
+            turned,
+            counts=counts,
+            centre=centre[:-1],
+            rest=rest[:-1],
+            minimum=minimum,
+            maximum=maximum,
+            scatter=whole.scatter[:, :0, :0],
+            second=None,
+            kind=None,
         )
         became_constant = turned.varies[-1] & ~remaining.varies[-1]
         if not scatter and not became_constant.any() and not turned.features.grouped:
@@ -160,7 +161,7 @@ class SweepData:
             else 0
         )
 
-    def left_out(self, outcome: str) -> tuple[str, ...]:
+    def left_out(self, outcome: str) -> Names:
         """A sentence about the rows that perturb the outcome, if there are such."""
         rows = self.perturbing.get(outcome, ())
         return (
@@ -259,14 +260,8 @@ def read_sweep_data(
     given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
     if isinstance(table, Moments):
         _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
-        numbers = (
-            table.counts,
-            table.centre,
-            table.rest,
-            table.minimum,
-            table.maximum,
-            table.scatter,
-        )
+        names = ("counts", "centre", "rest", "minimum", "maximum", "scatter")
+        numbers = [getattr(table, name) for name in names]
         return SweepData(table, identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
         _refuse("these data are read already", **given)
@@ -278,7 +273,7 @@ def read_sweep_data(
         data = table
         whom = _entries(perturbed, table.n_rows)
     else:
-        how: dict[str, Any] = {"select": select, "missing": missing or "error"}
+        how: Fields = {"select": select, "missing": missing or "error"}
         data, whom = _rows_of(table, labels, perturbed, columns or Columns(), how)
     held = moments_bytes(data) * (data.n_environments + 2) / (data.n_environments + 1)
     what = f"second moments of {data.features.n_columns + 1:,} columns"
@@ -325,7 +320,7 @@ def _rows_of(
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
     number = free_name("row number", names)
-    added: dict[str, Any] = {number: np.arange(len(table), dtype=float)}
+    added: Fields = {number: np.arange(len(table), dtype=float)}
     environment = named.get("environment") or free_name("environment", names)
     if "environment" not in named:
         added[environment] = label_list(labels)
@@ -429,20 +424,20 @@ def _refuse(why: str, **given: Any) -> None:
 
 def _identity(
     moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]
-) -> dict[str, Any]:
+) -> Fields:
     labels = (
         moments.columns,
         sorted(moments.groups.items()),
         moments.environments,
         sorted(moments.constants.items()),
     )
-    sizes = {
+    return {
         "rows": moments.n_rows,
         "columns": len(moments.columns),
         "environments": [*map(str, moments.environments)],
+        "data": _digest(*labels, *arrays),
+        "perturbed": _digest(sorted(perturbing.items())) if perturbing else None,
     }
-    perturbed = _digest(sorted(perturbing.items())) if perturbing else None
-    return sizes | {"data": _digest(*labels, *arrays), "perturbed": perturbed}
 
 
 def _digest(*parts: Any) -> str:

@@ -14,7 +14,7 @@ from .._tools.sections import Rendered, Section
 from .._tools.text import name_labels
 from ..data.checks import nearest, quoted
 from ..exceptions import DataError
-from .edges import CONDITIONS, edges
+from .edges import CONDITIONS, NAME_WIDTH, edges
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PAIR = ["outcome", "feature"]
 _OWN = (*PAIR, "inclusion", "p_edge", "selected", "edge")
 MAX_SHOWN = 10  # of the features of a column, and of its outcomes
-_NAME_WIDTH = 26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,20 +56,14 @@ class EdgePage(Rendered):
                     "edge",
                     *(name for name in self._checks if rows[name].notna().any()),
                 ]
-                labels = name_labels(shown[other].tolist(), _NAME_WIDTH)
+                labels = name_labels(shown[other].tolist(), NAME_WIDTH)
                 shown = shown.assign(inclusion=shown["inclusion"].map("{:.3f}".format))
-                cells = [
-                    [_cell(value) for value in row]
-                    for row in shown[columns].itertuples(index=False)
-                ]
-                table = (
-                    (other, *columns),
-                    *((label, *row) for label, row in zip(labels, cells, strict=True)),
-                )
+                cells = [map(_cell, shown[name].tolist()) for name in columns]
+                table = (other, *columns), *zip(labels, *cells, strict=True)
                 more = (f"… {len(rows) - len(shown):,} more",) if len(rows) > len(shown) else ()
                 n_edges = int(rows["edge"].sum())
                 counted = f"{heading} {self.name}: {len(rows):,} pairs, {n_edges:,} of them edges"
-                yield Section(counted, table=tuple(map(tuple, table)), notes=more)
+                yield Section(counted, table=table, notes=more)
         control = (
             f"Edges are those of the whole sweep with at most {100.0 * self.fdr:g}% of "
             "outcomes wrong, if"
@@ -83,7 +76,7 @@ class EdgePage(Rendered):
         rows = self._drawn
         pairs = zip(rows["feature"], rows["outcome"], strict=True)
         names = name_labels(
-            [f"{feature} → {outcome}" for feature, outcome in pairs], 2 * _NAME_WIDTH
+            [f"{feature} → {outcome}" for feature, outcome in pairs], 2 * NAME_WIDTH
         )
         places = list(range(len(rows)))
         colors = [CHOSEN if edge else PLAIN for edge in rows["edge"]]

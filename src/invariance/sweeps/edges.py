@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Names
 from .._tools.sections import Section
 from .._tools.text import name_labels
 from ..data.checks import warn
@@ -19,7 +19,7 @@ from ..models.invariance_test import EACH
 # Features of which all subsets are tested for `p_edge`, the leading ones.
 MOST_TESTED = 12
 _MOST_SHOWN = 20
-_NAME_WIDTH = 26
+NAME_WIDTH = 26  # of columns in tables
 CONDITIONS = (
     "- outcomes are linear in their direct causes, with Gaussian noise, alike in all environments;",
     f"- these are measured and, of more than {MOST_TESTED} features, among the {MOST_TESTED} of "
@@ -35,24 +35,22 @@ def edge_p_values(decision: Decision) -> Floats:
     is compatible with invariance. At the level of the paper's posterior: which lower level is tried
     next depends on these p-values."""
     findings = decision.findings
-    p = decision.findings.target.n_features
-    prior = findings.target.prior
+    target = findings.target
+    prior = target.prior
     tolerance = findings.tolerance
     order = np.lexsort((-findings.posterior.inclusion, -decision.posterior.inclusion))
     leading = order[~prior.forced_out[order]][:MOST_TESTED]
     draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
     draws = draws[draws.sum(axis=1) <= prior.max_size]
-    model = (
-        findings.target.model
-        if findings.posterior.judge is None
-        else findings.posterior.judge.model
-    )
-    joint = model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
+    judge = findings.posterior.judge
+    model = target.model if judge is None else judge.model
+    masks = of_all_features(draws, leading, (), target.n_features)
+    joint = model.invariance_test(masks, tolerance).joint
     # The smaller of a p-value and of 1/EACH times another is below α in at most (1 + EACH) α.
     p_values = np.minimum((1.0 + EACH) * joint, 1.0)
     if joint.max() < tolerance.level:
-        return np.full(p, np.nan)
-    found = np.full(p, p_values.max())
+        return np.full(target.n_features, np.nan)
+    found = np.full(target.n_features, p_values.max())
     found[leading] = np.where(draws, 0.0, p_values[:, None]).max(axis=0)
     return found
 
@@ -109,6 +107,18 @@ def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
     return found[~both_ways].reset_index(drop=True)
 
 
+def pairs_table(pairs: pd.DataFrame, **formats: str) -> tuple[Names, ...]:
+    """Return outcome, feature and the columns that have a format, under their names; nothing
+    without pairs."""
+    if pairs.empty:
+        return ()
+    names = list(dict.fromkeys([*pairs["outcome"], *pairs["feature"]]))
+    label = dict(zip(names, name_labels(names, NAME_WIDTH), strict=True))
+    columns = [pairs[name].map(label) for name in ("outcome", "feature")]
+    columns += [pairs[name].map(f"{{:{form}}}".format) for name, form in formats.items()]
+    return ("outcome", "feature", *formats), *zip(*columns, strict=True)
+
+
 def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list[Section]:
     """The edges that were found, and what is controlled."""
     fitted = sweep[sweep["feature"].notna()]
@@ -116,13 +126,7 @@ def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list
     largest = fitted.groupby("outcome")["p_edge"].max()
     n = len(largest)
     unknown = int(largest.isna().sum())
-    names = list(dict.fromkeys([*shown["outcome"], *shown["feature"]]))
-    label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
-    pairs = [
-        (label[row.outcome], label[row.feature], f"{row.p_edge:.2g}", f"{row.inclusion:.3f}")
-        for row in shown.itertuples()
-    ]
-    table = (("outcome", "feature", "p_edge", "inclusion"), *pairs) if pairs else ()
+    table = pairs_table(shown, p_edge=".2g", inclusion=".3f")
     more = (f"… {len(found) - len(shown):,} more",) if len(found) > len(shown) else ()
     outcomes = f"{n:,} outcome{'s' * (n != 1)}"
     counted = (

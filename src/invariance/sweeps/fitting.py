@@ -6,17 +6,17 @@ import copy
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from .._tools.arrays import Fields, Names
 from .._tools.parallel import seed_number
 from ..decisions.decision import NO_LEVEL, Decision
 from ..decisions.pipeline import LARGEST_AT_EMPTY, Findings, FitSettings, generator, moments_notes
 from ..decisions.rules import Rule, as_rule
 from ..estimators.bip import BIP
-from ..inference.base import Precomputed, RunOptions
+from ..inference.base import RunOptions, as_engine
 from ..inference.variational_device import Found
 from ..models.base import Level
 from ..models.registry import with_family_columns
@@ -33,19 +33,22 @@ INVARIANT = *_VERDICTS[:2], *_OF_EFFECTS[:2]
 VERDICTS = *INVARIANT, "not invariant", "not judged"
 # Columns of the table of results
 COLUMNS = {
-    **{
-        "outcome": "str",
-        "feature": "str",
-        "inclusion": "float",
-        "paper_inclusion": "float",
-        "p_edge": "float",
-    },
-    **{"selected": "bool", "verdict": "str", "level": "str", "p_invariant": "float", "r2": "float"},
-    **{"seconds": "float", "notes": "str"},
+    "outcome": "str",
+    "feature": "str",
+    "inclusion": "float",
+    "paper_inclusion": "float",
+    "p_edge": "float",
+    "selected": "bool",
+    "verdict": "str",
+    "level": "str",
+    "p_invariant": "float",
+    "r2": "float",
+    "seconds": "float",
+    "notes": "str",
 }
 # Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where
 # the fit failed
-Rows = list[dict[str, Any]]
+Rows = list[Fields]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +77,23 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
         except (MemoryError, OSError):
             raise  # of this machine at this moment: another try may succeed
         except Exception as error:
-            nothing = {"feature": None, "selected": False, "level": NO_LEVEL, "notes": ""}
             rows = [
                 {
                     "outcome": outcome,
+                    "feature": None,
+                    "selected": False,
                     "verdict": " ".join(f"{error}".split()) or type(error).__name__,
-                    **nothing,
+                    "level": NO_LEVEL,
+                    "notes": "",
                 }
             ]
     return [row | {"seconds": time.perf_counter() - started} for row in rows]
 
 
-def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
+def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, Names]:
     """What is to be fitted to an outcome, and a note where it has a size limit of its own."""
     prior = as_prior(sweep.model.prior).with_outcome(outcome)
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     if prior.max_size is not None and outcome in sweep.data.perturbing:
         possible = sweep.data.largest_size(outcome)
         # A limit that is too large for all rows is not mended here: the fit says so.
@@ -114,8 +119,8 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
         moments = sweep.data.moments
         notes = sweep.data.left_out(outcome)
         rng = generator(model.random_state).spawn(1)[0]
-        precomputed = Precomputed(known.posterior)
-        findings = Findings(known.target, known.posterior, precomputed, RunOptions(1, rng, False))
+        engine = as_engine(model.engine)
+        findings = Findings(known.target, known.posterior, engine, RunOptions(1, rng, False))
         rule = as_rule(model.select)
     decision = Decision(findings, rule.select(findings), rule)
     of_all = sweep.data.moments
@@ -144,7 +149,6 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
     findings = decision.findings
     selected = decision.mask
     inclusion = decision.posterior.inclusion
-    names = findings.posterior.feature_names
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
@@ -157,22 +161,19 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
     words = _VERDICTS if findings.level is Level.full else _OF_EFFECTS
     verdict = VERDICTS[-1] if np.isnan(evidence.p_invariant) else words[sum(rejected_at)]
     level = str(findings.level) if verdict in INVARIANT else NO_LEVEL
-    common = {
-        "verdict": verdict,
-        "level": level,
-        "p_invariant": evidence.p_invariant,
-        "r2": evidence.r2,
-    }
-    common["notes"] = notes
-    paper = findings.posterior.inclusion
     return [
         {
             "outcome": outcome,
-            "feature": names[j],
+            "feature": findings.posterior.feature_names[j],
             "inclusion": inclusion[j],
-            "paper_inclusion": paper[j],
+            "paper_inclusion": findings.posterior.inclusion[j],
+            "p_edge": p_edge[j],
+            "selected": bool(selected[j]),
+            "verdict": verdict,
+            "level": level,
+            "p_invariant": evidence.p_invariant,
+            "r2": evidence.r2,
+            "notes": notes,
         }
-        | {"p_edge": p_edge[j], "selected": bool(selected[j])}
-        | common
         for j in order[kept[order]]
     ]

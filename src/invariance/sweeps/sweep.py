@@ -18,11 +18,12 @@ import joblib
 import pandas as pd
 from sklearn.base import clone
 
+from .._tools.arrays import Fields
 from .._tools.json import written
 from .._tools.parallel import n_workers, run_tasks
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section
-from .._tools.text import duration, name_labels, shorten
+from .._tools.text import duration, shorten
 from .._version import __version__
 from ..data.checks import check_whole_number, did_you_mean, largest_size, nearest, quoted, warn
 from ..data.columns import frame_names
@@ -45,6 +46,7 @@ from ..models.regression import Regression
 from ..moments.moments import Moments
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .data import SweepData, check_processes, read_sweep_data
+from .edges import NAME_WIDTH, pairs_table
 from .fitting import INVARIANT, VERDICTS, Rows, Sweep, fit_outcome, model_for
 from .store import Store
 
@@ -53,7 +55,6 @@ _IRRELEVANT = {"n_jobs", "progress", "random_state", "columns", "predict_with", 
 _VAGUE = (" at 0x", "...", "array(")
 _MOST_PAIRS = 10
 _MOST_FAILED = 5
-_NAME_WIDTH = 26
 
 
 def settings_of(model: BIP) -> dict[str, str]:
@@ -89,43 +90,48 @@ class SweepRun(Rendered):
     workers: str
 
     @property
+    def _outcomes(self) -> pd.DataFrame:
+        """The first row of each outcome"""
+        return self.results.drop_duplicates("outcome")
+
+    @property
+    def _failed(self) -> dict[str, str]:
+        """The reasons why outcomes could not be fitted"""
+        failed = self._outcomes[self._outcomes["feature"].isna()]
+        return dict(zip(failed["outcome"], failed["verdict"], strict=True))
+
+    @property
     def verdicts(self) -> dict[str, int]:
         """How many outcomes have which verdict, or failed."""
-        outcomes = self.results.drop_duplicates("outcome")
-        counts = outcomes["verdict"].where(outcomes["feature"].notna(), "failed").value_counts()
+        verdict = self._outcomes["verdict"].where(self._outcomes["feature"].notna(), "failed")
+        counts = verdict.value_counts()
         return {word: int(counts[word]) for word in (*VERDICTS, "failed") if word in counts}
 
     @property
     def levels(self) -> dict[str, int]:
         """How many outcomes have which level of invariance."""
-        counts = self.results.drop_duplicates("outcome")["level"].value_counts()
+        counts = self._outcomes["level"].value_counts()
         return {level: int(counts[level]) for level in (*Level, NO_LEVEL) if level in counts}
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON, also written to `path`: counts; the results are in the folder."""
-        outcomes = self.results.drop_duplicates("outcome")
-        failed = outcomes[outcomes["feature"].isna()]
-        run = {
-            "n_outcomes": len(outcomes),
+        content = {
+            "format": "invariance.sweep/2",
+            "n_outcomes": len(self._outcomes),
             "n_now": self.n_now,
             "n_before": self.n_before,
             "seconds": self.seconds,
-        }
-        found = {
+            "workers": self.workers,
             "verdicts": self.verdicts,
             "levels": self.levels,
-            "failed": dict(zip(failed["outcome"], failed["verdict"], strict=True)),
+            "failed": self._failed,
         }
-        return written(
-            {"format": "invariance.sweep/2", **run, "workers": self.workers, **found}, path
-        )
+        return written(content, path)
 
     @property
     def sections(self) -> Iterator[Section]:
         """How many outcomes have which verdict, the strongest pairs, and what failed."""
-        outcomes = self.results.drop_duplicates("outcome")
-        failed = outcomes[outcomes["feature"].isna()]
-        n = len(outcomes)
+        n = len(self._outcomes)
         before = f"; {self.n_before:,} there before" if self.n_before else ""
         took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
         yield Section(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
@@ -145,28 +151,16 @@ class SweepRun(Rendered):
         strongest = by_inclusion.sort_values(["shown", "r2"], ascending=False, kind="stable")[
             :_MOST_PAIRS
         ]
-        names = list(dict.fromkeys([*strongest["outcome"], *strongest["feature"]]))
-        label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
-        pairs = [
-            (
-                label[row.outcome],
-                label[row.feature],
-                f"{row.inclusion:.3f}",
-                f"{row.p_invariant:.2g}",
-            )
-            for row in strongest.itertuples()
-        ]
+        pairs = pairs_table(strongest, inclusion=".3f", p_invariant=".2g")
         if pairs:
-            head = ("outcome", "feature", "inclusion", "p_invariant")
             title = "Strongest pairs, selected and at least weakly invariant"
             share = (
                 "Inclusion is a share among compatible subsets, which controls no errors: "
                 "`invariance edges` does."
             )
-            yield Section(title, table=(head, *pairs), notes=(share,), text_columns=(0, 1))
-        if len(failed):
-            verdicts = zip(failed["outcome"], failed["verdict"], strict=True)
-            reasons = [f"{shorten(name, _NAME_WIDTH)}: {verdict}" for name, verdict in verdicts]
+            yield Section(title, table=pairs, notes=(share,), text_columns=(0, 1))
+        reasons = [f"{shorten(name, NAME_WIDTH)}: {told}" for name, told in self._failed.items()]
+        if reasons:
             more = len(reasons) - _MOST_FAILED
             others = [f"and {more:,} more"] if more > 0 else []
             yield Section("Failed", notes=(*reasons[:_MOST_FAILED], *others))
@@ -285,7 +279,7 @@ _ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "mi
 
 
 def _reading(
-    columns: Columns | None, given: dict[str, Any]
+    columns: Columns | None, given: Fields
 ) -> tuple[Columns | None, Environments | None, str | None]:
     """How a table is read; None: nothing is said"""
     known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
@@ -451,7 +445,7 @@ def _outcomes(data: SweepData, asked: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
+def _identity(task: Sweep, device: str | None) -> Fields:
     """All that the contents of the results depend on; a device has random numbers of its own."""
     settings = settings_of(task.model) | ({} if device is None else {"device": True})
     return {
