@@ -183,9 +183,7 @@ class Synergies:
             add_synergies(sampler.scoring, *groups, members, sizes, gains, joint, determining)
             return members, sizes, sampler.n_rows * gains, joint, determining
 
-        # Second moments on demand have one cache, which threads cannot share.
-        self._n_jobs = 1 if sampler.on_demand else sampler.n_jobs
-        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), self._n_jobs)
+        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), sampler.n_jobs)
         joined = (np.concatenate(part) for part in zip(*parts, strict=True))
         self.members, self.sizes, self.gains, self.joint, self.determining = joined
 
@@ -244,7 +242,7 @@ class Synergies:
             scan_cliques(scoring, self.sampler.prior, base, self.members, self.sizes, found)
             return found
 
-        starts = ordered_map(scanned, [included, self.sampler.start], self._n_jobs)
+        starts = ordered_map(scanned, [included, self.sampler.start], self.sampler.n_jobs)
         return max(_climbed(self.sampler, list(starts)), key=_value)
 
     def undecidable(self) -> Mask:
@@ -373,9 +371,7 @@ def _compiled_searches(
     outcome's own effects fill. Before it ends, all synergies are tried on the best subset; where
     that finds a better one, it goes on."""
     paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
-    # On demand, second moments of all columns take too long: those on a path have to do.
-    starts = np.any(paths, axis=0) & sampler.free if sampler.on_demand else sampler.free
-    synergies = Synergies(sampler, np.flatnonzero(starts))
+    synergies = Synergies(sampler, np.flatnonzero(sampler.free))
     climbed = synergies.climbed()
     given = synergies.disjoint()
     aside = regression_path(
