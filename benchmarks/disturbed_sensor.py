@@ -2,8 +2,8 @@
 
 D-spur is a physical experiment with a binary outcome: a light source with three colours, eight
 other measurements, six training environments and five test environments in which the experimenters
-changed the light or disturbed a sensor. The published stable set is the three colours. The data are read
-from `shared/data/light_tunnel_binary` beside the checkout.
+changed the light or disturbed a sensor. The published stable set is the three colours. The data are
+read from `shared/data/light_tunnel_binary` beside the checkout.
 
 python benchmarks/disturbed_sensor.py
 python benchmarks/disturbed_sensor.py --draws 3 --rows 200 --out picture.png
@@ -55,7 +55,7 @@ def accuracies(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> tuple[pd.D
 
 
 def draw(results: pd.DataFrame, path: Path) -> None:
-    means = results.groupby(["environment", "method"])["accuracy"].mean().unstack()
+    means = results.pivot_table("accuracy", "environment", "method")
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     ax = figure.subplots()
     places = np.arange(len(means))
@@ -91,7 +91,7 @@ def main() -> None:
         found.append(accuracy.assign(draw=seed))
         print(f"draw {seed}: selected {selected}", flush=True)
     results = pd.concat(found)
-    means = results.groupby(["method", "environment"])["accuracy"].mean().unstack()
+    means = results.pivot_table("accuracy", "method", "environment")
     print(f"\nmean accuracy, {options.draws} draws of {options.rows} rows an environment")
     print(means.assign(worst=means.min(axis=1)).round(2).loc[list(COLOURS)].to_string())
     draw(results, options.out)

@@ -61,9 +61,7 @@ def uncorrelated() -> Scoring:
     local[np.arange(GENES), np.arange(GENES)] = 1.0
     scale = np.ones((GROUPS, GENES))
     scale[-1] = np.sqrt(1.0 / (GROUPS - 1))
-    rows = GroupRows(
-        np.empty((0, 0)), *np.zeros((2, GROUPS), np.int64), np.ones(GROUPS), np.empty((0, GENES))
-    )
+    rows = GroupRows(np.empty((0, 0)), *np.zeros((2, GROUPS), np.int64), np.ones(GROUPS))
     pairs = PairedMoments(local, np.zeros((GROUPS - 1, GENES)))
     return Scoring(pairs, scale, GENES - 1, np.array([1.0, 1.0, -2.0]), 0.0, 1e-9, rows)
 

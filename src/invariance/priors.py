@@ -190,9 +190,7 @@ class BoundPrior:
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
             inclusion = np.empty(self.free.size)
-            inclusion_from(
-                self._remaining_mass, log_in, log_out, self._of_no_feature(), inclusion
-            )
+            inclusion_from(self._remaining_mass, log_in, log_out, self._of_no_feature(), inclusion)
             result[self.free] = inclusion
         return np.minimum(result, 1.0)
 

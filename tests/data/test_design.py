@@ -12,7 +12,6 @@ from invariance import (
     BIP,
     BIPClassifier,
     Columns,
-    LinearGaussian,
     Moments,
     MultiEnvironmentData,
     along,
@@ -211,10 +210,6 @@ REFUSED = {
         "BayesianLinearGaussian",
     ),
     "additive": (lambda f: BIP("additive").fit(read(along("year"), f)), "Additive"),
-    "on demand": (
-        lambda f: BIP(LinearGaussian(second_moments="on demand")).fit(read(along("year"), f)),
-        "one model",
-    ),
     "random": (lambda f: BIP(deviations="random").fit(read(along("year"), f)), "one column"),
     "no factor": (
         lambda f: BIP().fit(f[["a", "site"]], f["y"], ["site", "twon"]),

@@ -26,7 +26,6 @@ from invariance.decisions import rules
 from invariance.decisions.decision import Role, role_in_words
 from invariance.decisions.pipeline import Findings, FitSettings
 from invariance.decisions.rules import all_subsets, least_risky
-from invariance.models.base import Family
 from invariance.posterior.summary import format_percent
 from twins import all_masks
 
@@ -76,11 +75,10 @@ def mixed() -> MultiEnvironmentData:
     return MultiEnvironmentData.from_table(table.assign(site=site), "y", "site")
 
 
-@pytest.mark.parametrize("family", [LinearGaussian(), LinearGaussian(second_moments="on demand")])
-def test_what_each_feature_explains_with_a_baseline_in_each_environment(family: Family) -> None:
+def test_what_each_feature_explains_with_a_baseline_in_each_environment() -> None:
     data = mixed()
     masks = all_masks(data.n_features)
-    found = family.bind(data).separate_gains_many(masks)
+    found = LinearGaussian().bind(data).separate_gains_many(masks)
     np.testing.assert_allclose(
         found, [separate_gains(data, mask) for mask in masks], rtol=1e-6, atol=1e-8
     )

@@ -350,8 +350,6 @@ def test_what_weighs_nothing_is_so_under_the_prior(monkeypatch: pytest.MonkeyPat
 
 
 def test_models_that_cannot_screen_are_scored_one_by_one() -> None:
-    model = LinearGaussian(second_moments="on demand").bind(plain())
-    assert_is(posterior_of(target_of(model), EXACT), twin_values(plain(), TOLERANT))
     logistic = Logistic().bind(regression_data(*plain_table(False, n=150, p=6)))
     target = target_of(logistic, InclusionPrior({"x2": 1.0}))
     masks = all_masks(6)
@@ -496,7 +494,6 @@ def test_the_prior_of_flips(prior, members: list[int]) -> None:
         (MODELS["without abilities"].bind(table(1, False)), UNIFORM, TEMPERING),
         (MODELS["unit noise"].bind(table(0, False)), UNIFORM, TEMPERING),
         (LinearGaussian().bind(table(True, binary=False)), UNIFORM, TEMPERING),
-        (LinearGaussian(second_moments="on demand").bind(many(4)), UNIFORM, TEMPERING),
     ],
 )
 def test_it_is_the_exact_one_where_that_can_be_had(model, prior, engine) -> None:

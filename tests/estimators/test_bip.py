@@ -31,8 +31,7 @@ from invariance import (
 from invariance.datasets import make_example
 from invariance.decisions.environments import environment_tests
 from invariance.estimators import bip
-from invariance.exceptions import DataWarning, NotInvariantWarning
-from invariance.models.gaussian import GaussianOnDemand
+from invariance.exceptions import DataError, NotInvariantWarning
 
 EXAMPLE = make_example()
 
@@ -114,17 +113,11 @@ def test_pipeline_and_search_with_plain_arguments() -> None:
     assert scores["test_score"].min() > 0.3
 
 
-def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every engine works with that model; sampling with it, whose kernels compile anew, is tested
-    beside the engine."""
+def test_moments_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
     monkeypatch.setattr("invariance.models.gaussian._ALWAYS_FREE", 0)
-    with pytest.warns(DataWarning, match=r"second moments of 8 features take 0\.0 GB"):
-        model = BIP().fit(EXAMPLE)
-    assert isinstance(model.posterior_.source.target.model, GaussianOnDemand)
-    np.testing.assert_array_equal(model.support_, EXAMPLE.truth)
-    expected = BIP(family=LinearGaussian(second_moments="all")).fit(EXAMPLE).posterior_
-    np.testing.assert_allclose(model.posterior_.inclusion, expected.inclusion, atol=1e-9)
+    with pytest.raises(DataError, match=r"second moments of 8 features .*LassoScreen"):
+        BIP().fit(EXAMPLE)
 
 
 def test_docstring_examples() -> None:

@@ -152,7 +152,6 @@ def test_environments_of_which_too_few_would_be_left_are_not_to_be_dropped(few: 
     [
         LinearGaussian("mean"),
         LinearGaussian(deviations="random"),
-        LinearGaussian(second_moments="on demand"),
         BayesianLinearGaussian(),
         Additive(),
     ],

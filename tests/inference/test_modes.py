@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -41,8 +40,6 @@ from invariance.kernels.matching_pursuit import (
     free_block,
     scan_cliques,
 )
-from invariance.models.base import BoundModel
-from invariance.models.gaussian import GaussianOnDemand
 from invariance.posterior.posterior import Posterior
 from quadratic_toy import PRIORS, Toy, TwoModes, brute_force, run, target_of
 from replication.simulators import p450
@@ -108,14 +105,9 @@ def pursued(
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
-@pytest.mark.parametrize(
-    "bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"]
-)
-def test_pursuit_equals_its_twin(
-    bind: Callable[..., BoundModel], within: bool, damping: float
-) -> None:
+def test_pursuit_equals_its_twin(within: bool, damping: float) -> None:
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
-    scoring = bind(data).scoring()
+    scoring = LinearGaussian().bind(data).scoring()
     free = np.append(np.ones(12, bool), False)
     groups = (0, 3) if within else (3, 4)
     X, y = deviations(data, within)

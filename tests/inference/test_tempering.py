@@ -32,7 +32,6 @@ from invariance.inference.tempering import (
     differences,
     retuned,
 )
-from invariance.models.gaussian import GaussianOnDemand, moments_bytes
 from quadratic_toy import Toy, TwoModes, brute_force, run, target_of
 from twins import simulated
 
@@ -172,30 +171,6 @@ def test_search_leaves_a_subset_at_every_temperature() -> None:
         replica.log_ratios, model.log_ratio_many(replica.included[:, :12]), rtol=1e-12
     )
     assert replica.best.included[:12].tolist() == run(model, UniformPrior()).mode_mask.tolist()
-
-
-@pytest.mark.slow  # the kernels compile a second time
-@pytest.mark.parametrize("kept", [64, 9])
-def test_sampling_without_a_matrix_of_second_moments(
-    monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
-    """Also when the cache is so small that it is emptied again and again; a feature is constant
-    somewhere."""
-    monkeypatch.setattr("invariance.models.gaussian._CACHE_BYTES", 0.0)
-    monkeypatch.setattr("invariance.models.gaussian._FEWEST_KEPT", kept)
-    data = simulated(20, (30, 40, 35), seed=9, scale=10.0)
-    X = data.X.copy()
-    X[data.rows(1), 2] = 7.0
-    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-    engine = Tempering(chains=2, steps=200, searches=1)
-    prior = UniformPrior(max_size=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ApproximationWarning)
-        one = run(GaussianOnDemand(data), prior, engine, 3, n_jobs=2)
-        other = run(LinearGaussian().bind(data), prior, engine, 3)
-    assert one.mode == other.mode
-    np.testing.assert_allclose(one.inclusion, other.inclusion, atol=0.1)
-    assert moments_bytes(data) == LinearGaussian().bind(data).moments.scatter.nbytes
 
 
 def sweeps(n_rows: int, p: int, family: Logistic | LinearGaussian, engine: Tempering) -> int:

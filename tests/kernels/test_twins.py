@@ -418,7 +418,7 @@ def test_what_depends_on_others(squared) -> None:
     values = np.array(
         [[1.0, 0.0, 0.0, 0.0], [1.0, small, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [1.0, 0.0, small, 0.0]]
     )
-    kept = GroupRows(values, np.array([0]), np.array([4]), np.array([4]), np.empty((0, 4)))
+    kept = GroupRows(values, np.array([0]), np.array([4]), np.array([4]))
     for members, outcome in (([0, 1], 2), ([0], 3), ([1], 3), ([0, 2], 3)):
         own = kernel_twins._fits_from_rows(kept, 0, np.array([members]), outcome)[0][0]
         np.testing.assert_allclose(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from conformance_cases import StatsmodelsLogistic, UnitNoise, table
 from invariance import Additive, BayesianLinearGaussian, LinearGaussian, MultiEnvironmentData
 from invariance.models.base import Family
-from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.gaussian_fits import row_groups
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.moments import Moments
@@ -73,10 +72,6 @@ def ranks_of(data: MultiEnvironmentData) -> np.ndarray:
     )
 
 
-def models(data: MultiEnvironmentData) -> list:
-    return [LinearGaussian(second_moments=how).bind(data) for how in ("all", "on demand")]
-
-
 @on_data
 def test_gains_and_degrees_are_those_of_the_ranks(make) -> None:
     data = make()
@@ -88,36 +83,14 @@ def test_gains_and_degrees_are_those_of_the_ranks(make) -> None:
         - half_n_log_variance(data.X[:, chosen], data.y)
         for chosen in data.features.expand(masks)
     ]
-    for model in models(data):
-        null = model.null_many(masks)
-        np.testing.assert_array_equal(null.degrees, degrees)
-        np.testing.assert_allclose(model.gain_many(masks), gain, rtol=1e-8, atol=1e-8)
-        assert (null.variance > 0.0).all()
-        np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
+    model = LinearGaussian().bind(data)
+    null = model.null_many(masks)
+    np.testing.assert_array_equal(null.degrees, degrees)
+    np.testing.assert_allclose(model.gain_many(masks), gain, rtol=1e-8, atol=1e-8)
+    assert (null.variance > 0.0).all()
+    np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
     of_means = LinearGaussian("mean").bind(data).null_many(masks).degrees
     np.testing.assert_array_equal(of_means, (ranks[:, :-1] + 1).sum(axis=1) - (ranks[:, -1] + 1))
-
-
-@on_data
-def test_second_moments_on_demand_change_nothing(make) -> None:
-    data = make()
-    masks = all_masks(data.n_features)
-    everything, demanded = models(data)
-    assert isinstance(demanded, GaussianOnDemand)
-    assert demanded.largest_size == everything.largest_size
-    for name in ("log_ratio_many", "rescore", "gain_many"):
-        values, expected = (getattr(model, name)(masks) for model in (demanded, everything))
-        np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
-    for values, expected in zip(
-        demanded.null_many(masks), everything.null_many(masks), strict=True
-    ):
-        np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
-    np.testing.assert_array_equal(demanded.nearly_outcome(), everything.nearly_outcome())
-    one = demanded.fit(masks[-2])
-    other = everything.fit(masks[-2])
-    assert one.columns == other.columns
-    np.testing.assert_array_equal(one.local_coefficients, other.local_coefficients)
-    np.testing.assert_array_equal(one.coefficients, other.coefficients)
 
 
 @pytest.mark.parametrize(

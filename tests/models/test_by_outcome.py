@@ -144,7 +144,7 @@ def test_families_by_name() -> None:
         "Negative-Binomial": "negative_binomial",
         "mean": "linear_gaussian_mean",
         "logistic(pseudo_rows=0)": Logistic(pseudo_rows=0),
-        "mean(second_moments=all)": LinearGaussian("mean", "all"),
+        "mean(prediction=0.5)": LinearGaussian("mean", 0.5),
     }
     assert {text: parse_family(text) for text in typed} == typed
     assert {"gaussian", "mean", *MODELS} == set(FAMILIES)

@@ -36,7 +36,6 @@ NOTHING = np.empty(0, np.int64)
 # {name: (family, what the outcome is)}
 FAMILIES: dict[str, tuple[Any, str]] = {
     "gaussian": (LinearGaussian(), "number"),
-    "on demand": (LinearGaussian(second_moments="on demand"), "number"),
     "rewarded": (LinearGaussian(prediction=0.1), "number"),
     "mean": (LinearGaussian(invariance="mean"), "number"),
     "bayesian": (BayesianLinearGaussian(), "number"),
@@ -270,9 +269,7 @@ def test_a_dummy_that_others_of_its_feature_give_adds_nothing(name: str) -> None
 
 
 # {name: most features that five rows of an environment can fit}
-FEW = dict.fromkeys(
-    ["gaussian", "on demand", "mean", "additive", "logistic", "poisson", "logistic, effects"], 3
-)
+FEW = dict.fromkeys(["gaussian", "mean", "additive", "logistic", "poisson", "logistic, effects"], 3)
 FEW |= {"negative binomial": 2}
 
 
@@ -301,7 +298,7 @@ def test_too_few_rows_of_an_environment(name: str) -> None:
                 model.fit(MASKS[-1])
 
 
-@pytest.mark.parametrize("name", ["gaussian", "on demand", "mean", "bayesian", "additive"])
+@pytest.mark.parametrize("name", ["gaussian", "mean", "bayesian", "additive"])
 def test_a_copy_of_the_outcome_is_outside_the_support(name: str) -> None:
     data = table("number")
     model = bound(name, replace(data, X=np.column_stack([data.X[:, :3], 3.0 * data.y - 2.0])))
@@ -401,7 +398,7 @@ def test_own_fits_do_not_depend_on_units_of_an_environment(
 @pytest.mark.parametrize(
     "name",
     [
-        *("gaussian", "on demand", "mean", "logistic", "poisson", "negative binomial", "survival"),
+        *("gaussian", "mean", "logistic", "poisson", "negative binomial", "survival"),
         *("logistic, effects", "survival, effects"),
     ],
 )
@@ -432,11 +429,7 @@ def test_columns_that_are_nearly_combinations(name: str, apart: float) -> None:
     [
         (
             LinearGaussian,
-            {
-                "invariance": ["median"],
-                "second_moments": ["some"],
-                "prediction": [-0.1, np.inf, "much"],
-            },
+            {"invariance": ["median"], "prediction": [-0.1, np.inf, "much"]},
         ),
         (BayesianLinearGaussian, {"prior_rows": [0.0, -1.0, np.nan, np.inf, "1", table("number")]}),
         (Additive, {"knots": [2, 4.0, True, "many"], "comparison": ["full", table("number")]}),
@@ -496,14 +489,10 @@ def test_data_that_are_refused(family: Any, data: Any, named: str) -> None:
 
 
 def test_remedies() -> None:
-    """All second moments for means; pseudo-data where an environment has no events, which is
-    told."""
+    """Pseudo-data where an environment has no events, which is told."""
     data = replace(TIMES, event=np.where(TIMES.environment_index == 0, 0.0, TIMES.event))
-    with pytest.raises(SettingError) as of_means:
-        LinearGaussian(invariance="mean", second_moments="on demand")
     with pytest.raises(DataError, match="environment '0'") as of_times:
         PiecewiseExponential(pseudo_rows=0.0).bind(data)
-    remedies = [raised.value.args[0].remedies[0].settings for raised in (of_means, of_times)]
-    assert remedies == [(("second_moments", "all"),), (("pseudo_rows", 1),)]
+    assert of_times.value.args[0].remedies[0].settings == (("pseudo_rows", 1),)
     with pytest.warns(DataWarning, match="environment '0'"):
         PiecewiseExponential().bind(data)

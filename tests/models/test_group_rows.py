@@ -24,7 +24,6 @@ from invariance.inference.base import RunOptions, Target, support_notes
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.subset_tree import score_block
-from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.gaussian_fits import row_groups
 from invariance.moments import Moments
 from twins import all_masks, walked_log_ratios
@@ -102,7 +101,6 @@ def test_every_subset_is_scored_as_by_the_rows(kind: str, factor: float) -> None
         model.log_ratio_many(masks),
         walked_log_ratios(model),
         model.rescore(masks),
-        GaussianOnDemand(data).log_ratio_many(masks),
     ):
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
@@ -164,7 +162,6 @@ def test_a_copy_of_the_outcome_is_named() -> None:
     none = np.zeros((0, 5), bool)
     (note,) = support_notes(Target(model, bound), none)
     assert copy in note
-    assert [note] == support_notes(Target(GaussianOnDemand(copied), bound), none)
     assert support_notes(Target(LinearGaussian().bind(intervened(1e6)), bound), none) == []
     for engine in (EXACT, Tempering(), Variational()):
         assert engine is EXACT or note in run(model, None, engine).notes

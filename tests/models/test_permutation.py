@@ -216,16 +216,12 @@ def test_the_tolerance_counts_among_permutations() -> None:
     assert exact < tolerant
 
 
-@pytest.mark.parametrize("family", [LinearGaussian(second_moments="on demand"), Additive(knots=3)])
-def test_other_models_of_the_rows_permute_too(family: LinearGaussian | Additive) -> None:
+def test_curves_permute_too() -> None:
     data = heavy(seed=3, n=30)
-    one = family.bind(data)
+    one = Additive(knots=3).bind(data)
     before = replace(data, X=data.X.copy())
     assert one.invariance_test(ALL, Tolerance()).each[0] > EACH
     np.testing.assert_array_equal(data.X, before.X)
-    if isinstance(family, LinearGaussian):
-        wanted = LinearGaussian().bind(data).invariance_test(ALL, Tolerance()).each
-        np.testing.assert_allclose(one.invariance_test(ALL, Tolerance()).each, wanted)
 
 
 def test_moments_alone_say_that_tails_are_unchecked() -> None:

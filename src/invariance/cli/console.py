@@ -150,7 +150,6 @@ _NO_OPTIONS = (
         "intervals",
         "groups",
         "regressor",
-        "second_moments",
         "trusted",
         "partial",
         "as_text",

@@ -24,7 +24,7 @@ from .._tools.time_limit import out_of_time
 from ..data.features import as_masks
 from ..inference.base import Engine, Picked, RunOptions, ScoredSubsets, Target, common_fields
 from ..inference.enumeration import Enumeration, Run, scored_parts, target_blocks
-from ..inference.replicas import CompiledSampler, with_own_cache
+from ..inference.replicas import CompiledSampler
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, FlipGuess, GuessesFlips
 from ..models.gaussian_fits import group_weights
@@ -473,7 +473,7 @@ class CompiledNeighbours:
         self._features = target.features
         self._counts = np.append(counts, counts.sum()).astype(float)
         self._extra = np.append(np.zeros(len(counts), np.int64), model.extra_intercepts)
-        self._scoring = with_own_cache(target.scoring)
+        self._scoring = target.scoring
         n_groups, d = self._scoring.inverse_scale.shape
         self._state = active_set(n_groups, d, target.capacity + 1)
         self._logs = np.empty((n_groups, d))

@@ -84,7 +84,7 @@ class BIP(IntervalRegressor):
         times with events, "logistic" for two values, "negative_binomial" for counts,
         "linear_gaussian" for any other number; or one of these names, "linear_gaussian_mean",
         "additive", "poisson", "bayesian_linear_gaussian", or a specification such as
-        LinearGaussian(second_moments="on demand") or Additive(knots=5)
+        LinearGaussian(prediction=0.1) or Additive(knots=5)
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as
         "beta-binomial(1,3)"; None is uniform over all estimable subsets
     engine : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi",

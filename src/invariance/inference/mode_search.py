@@ -115,9 +115,7 @@ class Cliques:
             )
             return members, sizes
 
-        # Second moments on demand have one cache, which threads cannot share.
-        self._n_jobs = 1 if sampler.on_demand else sampler.n_jobs
-        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), self._n_jobs)
+        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), sampler.n_jobs)
         joined = (np.concatenate(part) for part in zip(*parts, strict=True))
         self.members, self.sizes = joined
 
@@ -134,7 +132,7 @@ class Cliques:
             scan_cliques(scoring, self.sampler.prior, base, self.members, self.sizes, found)
             return found
 
-        changed = ordered_map(scanned, [included, self.sampler.start], self._n_jobs)
+        changed = ordered_map(scanned, [included, self.sampler.start], self.sampler.n_jobs)
         return max(((mask, self.sampler.value_of(mask)) for mask in changed), key=_value)
 
     def undecidable(self) -> Mask:
@@ -251,9 +249,7 @@ def _compiled_searches(
     Before it ends, all cliques are tried on the best subset; where that finds a better one, it goes
     on."""
     paths = [regression_path(sampler, groups) for groups in groupings(sampler)]
-    # On demand, second moments of all columns take too long: those on a path have to do.
-    starts = np.any(paths, axis=0) & sampler.free if sampler.on_demand else sampler.free
-    tried = Cliques(sampler, np.flatnonzero(starts))
+    tried = Cliques(sampler, np.flatnonzero(sampler.free))
     guide = np.sum(paths, axis=0, dtype=float)
     few, many = block_rules(sampler, guide, block_size, guide)
     mixed = (few, many)

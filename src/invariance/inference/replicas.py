@@ -18,7 +18,7 @@ from ..exceptions import EngineError
 from ..kernels.active_set import Scoring, active_set
 from ..kernels.cholesky import score_subsets
 from ..kernels.mcmc import Best, BlockRule, Effort, SubsetPrior, sweeps
-from ..kernels.row_residuals import GramRows, gram_rows, without_values
+from ..kernels.row_residuals import without_values
 from ..models.base import GuessesFlips
 from .base import Report, RunOptions, ScoredSubsets, Target
 
@@ -152,22 +152,12 @@ class Sampler(ABC):
         ]
 
 
-def with_own_cache(scoring: Scoring) -> Scoring:
-    """The same, except that second moments on demand get a cache that no other thread writes to."""
-    gram = scoring.scatter
-    if not isinstance(gram, GramRows):
-        return scoring
-    return scoring._replace(
-        scatter=gram_rows(gram.centred, gram.bounds, gram.gaps, len(gram.cache))
-    )
-
-
 class CompiledReplica(Replica):
     """With what it scores by, and room for that."""
 
     def __init__(self, sampler: CompiledSampler, rng: np.random.Generator) -> None:
         super().__init__(sampler, rng)
-        self.scoring = with_own_cache(sampler.scoring)
+        self.scoring = sampler.scoring
         self.work = active_set(len(self.scoring.weights), sampler.n_columns, sampler.capacity + 1)
 
 
@@ -181,8 +171,7 @@ def _log_ratio_of(scoring: Scoring, included: Mask) -> float:
 
 class CompiledSampler(Sampler):
     """Over d columns (features and outcome), as the kernels want it; replicas are spread over
-    threads. features (p,): columns of the features; capacity: largest subset; on_demand: whether
-    second moments are computed when asked for: they have one cache, which threads cannot share"""
+    threads. features (p,): columns of the features; capacity: largest subset"""
 
     replicas: list[CompiledReplica]
 
@@ -197,7 +186,6 @@ class CompiledSampler(Sampler):
         prior = target.prior
         d = scoring.inverse_scale.shape[1]
         self.scoring = scoring
-        self.on_demand = isinstance(scoring.scatter, GramRows)
         self.features = np.delete(np.arange(d), scoring.outcome)
         self.largest_block = 12 if len(scoring.weights) <= 21 else 10
         log_odds = np.zeros(d)

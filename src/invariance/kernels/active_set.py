@@ -17,9 +17,7 @@ from .elementary import add_weighted_log
 from .row_residuals import (
     DEPENDENT,
     GroupRows,
-    column_deviations,
     dot,
-    gram_row,
     rows_at_hand,
     to_triangle,
     unit_members,
@@ -29,7 +27,7 @@ _STRIP = 256
 
 
 class Scoring(NamedTuple):
-    """What scoring a subset takes. scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0
+    """What scoring a subset takes. scatter (G, d, d); inverse_scale (G, d): 0
     where a column does not vary in the group; outcome: its column; weights (G,), offset: log Λ =
     offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot; rows: what decides
     below it"""
@@ -83,7 +81,7 @@ def _add_to_group(scoring, state, g, column):
     new = rows[k]
     if own == 0.0:
         return True
-    source = gram_row(scoring.scatter, g, column)
+    source = scoring.scatter[g, column]
     for j in range(d):
         new[j] = source[j] * own * scale[j]
     for m in range(0, k - 1, 2):
@@ -169,7 +167,7 @@ def _factorise(scoring, g, active, k, lower):
     the tolerance."""
     scale = scoring.inverse_scale[g]
     for i in range(k):
-        source = gram_row(scoring.scatter, g, active[i])
+        source = scoring.scatter[g, active[i]]
         own = scale[active[i]]
         for m in range(i + 1):
             total = source[active[m]] * own * scale[active[m]]
@@ -231,13 +229,13 @@ def _load_group(scoring, state, g, included):
     for i in range(k):
         row = rows[i]
         own = scale[active[i]]
-        source = gram_row(scoring.scatter, g, active[i])
+        source = scoring.scatter[g, active[i]]
         for j in range(d):
             row[j] = source[j] * own * scale[j]
     # A strip of columns at a time, so that its k rows stay in fast memory.
     for start in range(0, d, _STRIP):
         _forward(state.inverse, rows, k, start, min(start + _STRIP, d))
-    source = gram_row(scoring.scatter, g, y)
+    source = scoring.scatter[g, y]
     for j in range(d):
         remaining[j] = 1.0
         covariance[j] = source[j] * scale[j] * scale[y]
@@ -294,9 +292,8 @@ def _outcome_from_rows(scoring, state, g):
     root = triangle[k, k]
     direction = basis[k]
     state.remaining[g, y] = root * root
-    work = np.empty(direction.size)
     for j in range(state.covariance.shape[1]):
-        other = column_deviations(rows, g, j, work)
+        other = rows.values[j, rows.starts[g] : rows.stops[g]]
         squares = dot(other, other)
         state.covariance[g, j] = (
             root * dot(other, direction) / np.sqrt(squares) if squares > 0.0 else 0.0

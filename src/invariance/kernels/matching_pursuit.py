@@ -8,7 +8,7 @@ import numpy as np
 
 from .compiled import copy_into, kernel
 from .mcmc import best_of, score_in_block, write_block
-from .row_residuals import gram_row, subtract
+from .row_residuals import subtract
 
 # Forward selection, except that a column of which little is left must explain much more to enter.
 FORWARD = 0.01
@@ -57,7 +57,7 @@ def _scaled_row(scoring, column, first, last, scale, out):
     """out (d,) = correlations of a column with all, groups first..last-1 added up"""
     out[:] = 0.0
     for g in range(first, last):
-        row = gram_row(scoring.scatter, g, column)
+        row = scoring.scatter[g, column]
         for j in range(out.size):
             out[j] += row[j]
     for j in range(out.size):

@@ -98,15 +98,12 @@ _MUCH = 0.25
 class GroupRows(NamedTuple):
     """Deviations of d columns from their means in G groups, the pool last. values (d, n): of each
     column, where group g takes starts[g]:stops[g], none without rows; counts (G,): rows of each
-    group, more than stops - starts where a triangular factor stands for them; gaps (E, d): √n_e ·
-    (mean in environment e − pooled mean), where the pool shares the environments' deviations,
-    otherwise (0, d)."""
+    group, more than stops - starts where a triangular factor stands for them."""
 
     values: np.ndarray
     starts: np.ndarray
     stops: np.ndarray
     counts: np.ndarray
-    gaps: np.ndarray
 
 
 def without_values(rows: GroupRows) -> GroupRows:
@@ -117,19 +114,6 @@ def without_values(rows: GroupRows) -> GroupRows:
 @kernel
 def rows_at_hand(rows):
     return rows.values.size > 0
-
-
-@kernel
-def column_deviations(rows, g, column, work):
-    """(n,) deviations of a column in group g: a view of the rows, or `work` (n,)."""
-    deviations = rows.values[column, rows.starts[g] : rows.stops[g]]
-    if g < rows.starts.size - 1 or rows.gaps.shape[0] == 0:
-        return deviations
-    for e in range(rows.gaps.shape[0]):
-        gap = rows.gaps[e, column] / np.sqrt(rows.counts[e])
-        for i in range(rows.starts[e], rows.stops[e]):
-            work[i] = deviations[i] + gap
-    return work
 
 
 @kernel
@@ -161,7 +145,7 @@ def unit_members(rows, g, members):
     columns = np.empty((members.size, rows.stops[g] - rows.starts[g]))
     for k in range(members.size):
         column = columns[k]
-        deviations = column_deviations(rows, g, members[k], column)
+        deviations = rows.values[members[k], rows.starts[g] : rows.stops[g]]
         norm = np.sqrt(dot(deviations, deviations))
         reciprocal = 1.0 / norm if norm > 0.0 else 0.0
         for i in range(column.size):
@@ -360,20 +344,6 @@ def residual_powers(columns, slopes, squares, fourths):
             fourths[s] += fourth
 
 
-class GramRows(NamedTuple):
-    """Deviations of d columns from their environment's means, and the rows of second moments
-    computed so far. centred (d, N): rows sorted by environment; bounds (E+1,): where each begins;
-    gaps (E, d): √n_e · (mean in the environment − pooled mean); cache (s, E+1, d): kept rows, the
-    pool last; slot (d,): where, or -1; used (1,)."""
-
-    centred: np.ndarray
-    bounds: np.ndarray
-    gaps: np.ndarray
-    cache: np.ndarray
-    slot: np.ndarray
-    used: np.ndarray
-
-
 class PairedMoments(NamedTuple):
     """Second moments of pairs of columns side by side for all environments, those of the pool left
     to be added up: one access brings all of a pair. local (d, d, E); gaps (E, d): √n_e · (mean in
@@ -383,65 +353,16 @@ class PairedMoments(NamedTuple):
     gaps: np.ndarray
 
 
-def gram_rows(centred: np.ndarray, bounds: np.ndarray, gaps: np.ndarray, kept: int) -> GramRows:
-    """With an empty cache for `kept` columns."""
-    d = len(centred)
-    cache = np.empty((min(kept, d), len(bounds), d))
-    return GramRows(centred, bounds, gaps, cache, np.full(d, -1, np.int64), np.zeros(1, np.int64))
-
-
-@kernel
-def _computed_local(gram, e, a, b):
-    start = gram.bounds[e]
-    stop = gram.bounds[e + 1]
-    return dot(gram.centred[a, start:stop], gram.centred[b, start:stop])
-
-
-@kernel
-def _slot_of(gram, column):
-    """Where the rows of a column are kept, after computing them if need be; a full cache is emptied
-    first."""
-    if gram.slot[column] >= 0:
-        return gram.slot[column]
-    if gram.used[0] == gram.cache.shape[0]:
-        gram.slot[:] = -1
-        gram.used[0] = 0
-    place = gram.slot[column] = gram.used[0]
-    gram.used[0] += 1
-    n_environments, d = gram.gaps.shape
-    cache = gram.cache[place]
-    for j in range(d):
-        pooled = 0.0
-        for e in range(n_environments):
-            local = _computed_local(gram, e, column, j)
-            cache[e, j] = local
-            pooled += local + gram.gaps[e, column] * gram.gaps[e, j]
-        cache[n_environments, j] = pooled
-    return place
-
-
-def gram_row(scatter, g, column):
-    """(d,) second moments of one column with all in group g; to be used before the next call."""
-    raise NotImplementedError("only for compiled code")
-
-
 def gram_entry(scatter, g, a, b):
     """Second moment of two columns in group g."""
     raise NotImplementedError("only for compiled code")
-
-
-@overload(gram_row, jit_options=AS_PART)
-def _row(scatter, g, column):
-    if isinstance(scatter, types.Array):
-        return lambda scatter, g, column: scatter[g, column]
-    return lambda scatter, g, column: scatter.cache[_slot_of(scatter, column), g]
 
 
 @overload(gram_entry, jit_options=AS_PART)
 def _entry(scatter, g, a, b):
     if isinstance(scatter, types.Array):
         return lambda scatter, g, a, b: scatter[g, a, b]
-    return _paired if scatter.instance_class is PairedMoments else _kept_or_computed
+    return _paired
 
 
 def _paired(scatter, g, a, b):
@@ -451,18 +372,4 @@ def _paired(scatter, g, a, b):
     total = 0.0
     for e in range(n_environments):
         total += scatter.local[a, b, e] + scatter.gaps[e, a] * scatter.gaps[e, b]
-    return total
-
-
-def _kept_or_computed(scatter, g, a, b):
-    if scatter.slot[a] >= 0:
-        return scatter.cache[scatter.slot[a], g, b]
-    if scatter.slot[b] >= 0:
-        return scatter.cache[scatter.slot[b], g, a]
-    n_environments = scatter.gaps.shape[0]
-    if g < n_environments:
-        return _computed_local(scatter, g, a, b)
-    total = 0.0
-    for e in range(n_environments):
-        total += _computed_local(scatter, e, a, b) + scatter.gaps[e, a] * scatter.gaps[e, b]
     return total

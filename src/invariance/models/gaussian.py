@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes, ordered_map
-from ..data.checks import largest_size, quoted, warn
+from ..data.checks import largest_size, quoted
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
@@ -25,16 +25,13 @@ from ..kernels.block_flips import RIDGE, TINY, block_flip_shares
 from ..kernels.cholesky import score_subsets, settle, subset_fits
 from ..kernels.row_residuals import (
     DEPENDENT,
-    GramRows,
     GroupRows,
-    centred_rows,
-    gram_rows,
     relative_residuals,
 )
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments
-from ..moments.moments import Moments, rest_moments, two_sum
+from ..moments.moments import Moments, rest_moments
 from . import gaussian_fits
 from .base import (
     PIVOT_TOLERANCE,
@@ -438,7 +435,7 @@ class HomoscedasticGaussian(GaussianModel):
         )
         return np.where(np.isnan(losses), -np.inf, -losses)
 
-    def scoring_of(self, second_moments: Floats | GramRows, rows: GroupRows) -> Scoring:
+    def scoring_of(self, second_moments: Floats, rows: GroupRows) -> Scoring:
         """Of log Λ without the reward for prediction"""
         moments = self.moments
         squares = self._squares
@@ -846,9 +843,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return shares, ranks
 
 
-_CACHE_BYTES = 2.5e8
+# Second moments that take less always fit into memory.
 _ALWAYS_FREE = 1e6
-_FEWEST_KEPT = 64
 
 
 def moments_bytes(data: MultiEnvironmentData) -> int:
@@ -857,87 +853,17 @@ def moments_bytes(data: MultiEnvironmentData) -> int:
     return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
 
 
-class GaussianOnDemand(HomoscedasticGaussian):
-    """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the
-    data when a move asks for them, and the latest are kept, which threads do not share. The
-    `scatter` of `moments` is empty."""
-
-    data: MultiEnvironmentData
-
-    def __init__(self, data: MultiEnvironmentData, prediction: float = 0.0) -> None:
-        self.data = data
-        self.n_jobs = 1
-        self.prediction = prediction
-        p = data.features.n_columns
-        n_environments = data.n_environments
-        centre, rest, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(4))
-        self._centred = np.empty((p + 1, data.n_rows))
-        self._bounds = np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
-        for e in range(n_environments):
-            part = centred_rows(
-                data.X, data.y, data.rows(e), centre[e], rest[e], minimum[e], maximum[e]
-            )
-            self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
-        columns = (*data.features.columns, data.outcome_name)
-        counts = np.asarray(data.counts, dtype=np.int64)
-        spread = *two_sum(centre, rest), minimum, maximum, np.empty((n_environments + 1, 0, 0))
-        self.moments = Moments(
-            columns, p, data.environments, counts, *spread, groups=data.features.groups
+def check_memory(data: MultiEnvironmentData) -> None:
+    """Raise if second moments do not fit into memory: as much again is needed while they are
+    computed."""
+    needed = moments_bytes(data)
+    free = free_bytes() if needed > _ALWAYS_FREE else None
+    if free is not None and 2 * needed > free:
+        raise DataError(
+            f"second moments of {data.n_features:,} features take {needed / 1e9:.3g} GB twice, and "
+            f"{free / 1e9:.3g} GB are free: screen the features first (LassoScreen), or use more "
+            "memory."
         )
-        BoundModel.__init__(self, self.moments)
-        self.moments.check_environments()
-        self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
-
-    @cached_property
-    def _squares(self) -> Floats:
-        local = np.add.reduceat(self._centred**2, self._bounds[:-1], axis=1).T
-        return np.vstack([local, local.sum(axis=0) + (self._gaps**2).sum(axis=0)])
-
-    def _products_with_outcome(self) -> Floats:
-        y = self.moments.outcome
-        parts = np.split(self._centred, self._bounds[1:-1], axis=1)
-        local = np.array([part @ part[y] for part in parts])
-        return np.vstack([local, local.sum(axis=0) + self._gaps[:, y] @ self._gaps])
-
-    def scoring_by_rows(self) -> Scoring:
-        """With a cache of its own."""
-        kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
-        gram = gram_rows(self._centred, self._bounds, self._gaps, kept)
-        starts = np.append(self._bounds[:-1], 0)
-        stops = np.append(self._bounds[1:], self._bounds[-1])
-        rows = GroupRows(self._centred, starts, stops, self.moments.group_counts, self._gaps)
-        return self.rewarding(self.scoring_of(gram, rows))
-
-    def scoring(self) -> Scoring | None:
-        return None if self.features.grouped else self.scoring_by_rows()
-
-    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
-        held = held_features(masks)
-        return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[
-            :, held
-        ]
-
-    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
-        part, chosen = self.with_moments(mask[None])
-        return part, chosen[0]
-
-    def separate_gains_many(self, masks: ArrayLike) -> Floats:
-        chosen = as_masks(masks, self.n_features)
-        part, held = self.with_moments(chosen)
-        gains = np.full(chosen.shape, np.nan)
-        gains[chosen] = part.separate_gains_many(held)[held]
-        return gains
-
-    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        return BoundModel.alike(self, feature, most)
-
-    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
-        part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        return part.outside_support(chosen)
-
-    def rescore(self, masks: ArrayLike) -> Floats | None:
-        part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        return part.rescore(chosen)
 
 
 @dataclass(frozen=True)
@@ -947,9 +873,6 @@ class LinearGaussian:
     invariance : what must be the same in every environment; "distribution": the intercept, the
         coefficients and the variance; "mean": the intercept and the coefficients, while each
         environment has a variance of its own, which also makes heavy tails harmless
-    second_moments : "all" pairs of columns at once, "on demand", which takes the memory of the data
-        twice and is slower, or "auto": all where these fit into the memory that is free; "mean"
-        needs all
     prediction : reward λ for subsets that predict well: the posterior is
         p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2), σ̂² the variance that the pooled fit leaves, or for "mean"
         the geometric mean over rows of that in their environment. 0 is the paper's; 0.1 leads
@@ -961,7 +884,6 @@ class LinearGaussian:
     """
 
     invariance: Literal["distribution", "mean"] = "distribution"
-    second_moments: Literal["auto", "all", "on demand"] = "auto"
     prediction: float = 0.0
     deviations: Literal["free", "random"] = "free"
 
@@ -975,18 +897,13 @@ class LinearGaussian:
             raise SettingError(
                 "invariance='mean' and prediction= are for free deviations", use(deviations="free")
             )
-        check_choice(self, "second_moments", ("auto", "all", "on demand"))
-        if self.invariance == "mean" and self.second_moments == "on demand":
-            raise SettingError(
-                "invariance='mean' needs all second moments", use(second_moments="all")
-            )
         check_number(self, "prediction", "reward")
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> GaussianModel:
         """Tie the model to data, or to moments alone."""
         rows = rows_of(data)
         if rows is not None and rows.design is not None:
-            if self.invariance == "mean" or self.second_moments == "on demand":
+            if self.invariance == "mean":
                 what = f"environments {rows.design.in_words} are compared by one model"
                 raise SettingError(what, use(family="linear_gaussian"))
             from .structured import StructuredDeviations
@@ -1000,24 +917,11 @@ class LinearGaussian:
             from .random_deviations import GaussianRandomDeviations
 
             return GaussianRandomDeviations(data, n_jobs)
-        auto = self.second_moments == "auto"
-        needed = 0 if rows is None else moments_bytes(rows)
-        free = free_bytes() if needed > _ALWAYS_FREE else None
-        # As much again is needed while they are computed.
-        fitting = free is None or 2 * needed <= free
-        if rows is None or self.second_moments == "all" or (auto and fitting):
-            return GaussianFromMoments(data, n_jobs, self.prediction)
-        if auto:
-            what = (
-                f"second moments of {rows.n_features:,} features take {needed / 1e9:.1f} GB, "
-                "more than is free"
-            )
-            warn(f"{what}, and are computed on demand, which is slower")
-        return GaussianOnDemand(rows, self.prediction)
+        if rows is not None:
+            check_memory(rows)
+        return GaussianFromMoments(data, n_jobs, self.prediction)
 
 
-def linear_gaussian_mean(
-    second_moments: Literal["auto", "all"] = "auto", prediction: float = 0.0
-) -> LinearGaussian:
+def linear_gaussian_mean(prediction: float = 0.0) -> LinearGaussian:
     """What the name "linear_gaussian_mean" stands for."""
-    return LinearGaussian("mean", second_moments, prediction)
+    return LinearGaussian("mean", prediction)

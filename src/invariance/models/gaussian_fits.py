@@ -182,8 +182,7 @@ _WORTHWHILE = 2
 
 def no_rows(moments: Moments) -> GroupRows:
     nowhere = np.zeros(len(moments.group_counts), np.int64)
-    empty = np.empty((0, len(moments.columns)))
-    return GroupRows(np.empty((0, 0)), nowhere, nowhere, moments.group_counts, empty)
+    return GroupRows(np.empty((0, 0)), nowhere, nowhere, moments.group_counts)
 
 
 def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows:
@@ -199,7 +198,7 @@ def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows
     # Kernels are compiled for each order of the entries in memory: of factors alone `concatenate`
     # would make the other.
     values = np.concatenate(parts, axis=1, out=np.empty((d, ends[-1])))
-    return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, np.empty((0, d)))
+    return GroupRows(values, ends[:-1], ends[1:], moments.group_counts)
 
 
 def smallest_pivot(moments: Moments, inverse_scale: Floats) -> float:
