@@ -394,6 +394,16 @@ class GaussianRandomDeviations(DeviationModel):
         last = np.ascontiguousarray(np.moveaxis(products, 0, 2))
         return Sites(last, products.sum(axis=0), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
 
+    def _places(self, masks: Mask) -> tuple[Integers, Integers]:
+        """Places in the products of the constant, the columns of subsets (S, p) and the outcome, as
+        lists"""
+        moments = self.moments
+        columns = moments.feature_columns
+        always = np.ones((len(masks), 1), dtype=bool)
+        used = self.features.expand(masks) & moments.present[-1, columns]
+        starts, members = as_lists(np.hstack([always, used, always]))
+        return starts, np.concatenate([[0], columns + 1, [moments.outcome + 1]])[members]
+
     def _figures(
         self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
     ) -> Floats:
@@ -411,8 +421,8 @@ class GaussianRandomDeviations(DeviationModel):
         out = np.empty((len(chosen), N_FIGURES))
 
         def one(part: slice) -> None:
-            starts, columns = self.pooled_lists(chosen[part])
-            deviation_figures(self._sites, starts, columns, asked[part], likelihood, out[part])
+            lists = self._places(chosen[part])
+            deviation_figures(self._sites, *lists, asked[part], likelihood, out[part])
 
         in_parts(len(chosen), self.n_jobs, one, fewest=64)
         if key is not None and len(self._known) < _MOST_KNOWN:
