@@ -114,6 +114,21 @@ def pooled_root(pooled, places, tolerance):
     return root[:rank, :rank].copy(), used[:rank]
 
 
+@kernel
+def pooled_slopes(sites, starts, places):
+    """(S, d) of least squares over all rows on the places of each subset, of which the last is that
+    of the outcome; 0 for the others"""
+    slopes = np.zeros((starts.size - 1, sites.pooled.shape[0]))
+    for s in range(starts.size - 1):
+        root, used = pooled_root(sites.pooled, places[starts[s] : starts[s + 1]], sites.tolerance)
+        for a in range(used.size - 2, -1, -1):
+            value = root[-1, a]
+            for b in range(a + 1, used.size - 1):
+                value -= root[b, a] * slopes[s, used[b]]
+            slopes[s, used[a]] = value / root[a, a]
+    return slopes
+
+
 @kernel(fastmath={"contract"})
 def _solve(root, rows):
     """Solve with a lower factor (m, m), in place of rows (m, n)."""
@@ -126,7 +141,7 @@ def _solve(root, rows):
 
 
 @kernel
-def _bound(sites, root, used):
+def residual_products(sites, root, used):
     """Matrices (k + 1, k + 1, E) of what the pooled fit leaves, from `pooled_root` of k columns and
     the outcome"""
     n = sites.products.shape[2]
@@ -347,7 +362,7 @@ def deviation_figures(sites, starts, places, share, likelihood, out):
         out[s, GAIN] = -0.5 * sites.n_rows * np.log(left)
         if not likelihood and np.isnan(share[s]):
             continue
-        bound = _bound(sites, root, used)
+        bound = residual_products(sites, root, used)
         if likelihood:
             best, gained = _best_share(bound, sites.n_rows)
             out[s, SHARE] = best
