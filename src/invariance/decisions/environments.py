@@ -338,20 +338,18 @@ class RandomDeviationTests(CheckedTails):
             return Deviation(deviance, np.nan, np.nan, p_value, p_value, parts)
         n = model.n_rows
         k = at.scores.shape[1]
-        pooled = at.scores.sum(axis=0) * k / n
-        left = float(at.squares.sum() - pooled @ at.scores.sum(axis=0))
+        left = float(at.squares.sum())
         K = at.information[e]
-        score = at.scores[e] - K @ pooled
+        score = at.scores[e]
         form = K - K @ K * k / n
         free = model.extra_intercepts > 0
-        # The constant column, in these coordinates
-        shift = np.zeros(k) if free else np.linalg.inv(at.basis)[:, 0]
         values, vectors = np.linalg.eigh(form)
         kept = values > PIVOT_TOLERANCE * n / k
         whole = float(((vectors[:, kept].T @ score) ** 2 / values[kept]).sum())
         own = 0.0
         if kept.any() and not free:
-            own = min(float((shift @ score) ** 2 / (shift @ form @ shift)), whole)
+            # The first coordinate is that of the constant column.
+            own = min(float(score[0] ** 2 / form[0, 0]), whole)
         rank = int(kept.sum())
         freedom = n - model.spent - k
         absolute = model.absolute_p_value(self._mask, e)

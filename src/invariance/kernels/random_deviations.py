@@ -3,8 +3,14 @@ from moments.
 
 y_e = W_e (β + T u_e) + ε, u_e ~ Normal(0, share · Var ε · I), W = (1, x − x̄) and T such that
 (WT)'WT = N/k · I. Of an environment K = T'W_e'W_e T, c = T'W_e'r and q = r'r, r being what the
-pooled fit leaves. Environments are the last axis of every array, so that arithmetic runs over all
-of them at once.
+pooled fit leaves, in units of r'r. All of them are entries of one symmetric matrix,
+
+    K   c
+    c'  q
+
+an array (k + 1, k + 1, E). Environments are its last axis, so that arithmetic runs over all of
+them at once. Sweeping (Goodnight 1979, doi 10.2307/2683825) the first
+k of its rows gives −K⁻¹, K⁻¹c and q − c'K⁻¹c.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import ZERO, kernel, longest
+from .compiled import ZERO, copy_into, kernel
 
 # The first share that is tried, times what the largest environment says of it; the next is so many
 # times as large.
@@ -23,6 +29,8 @@ _MOST_TRIED = 12
 _MOST_STEPS = 60
 # Of the log-likelihood, what is left to gain.
 _ENOUGH = 1e-11
+# Of what the pooled fit leaves: with less, rounding decides between shares.
+_LEAST_LEFT = 1e-10
 # Share times what an environment says of it, below which it counts as 0.
 _NO_SHARE = 1e-8
 # Columns of the figures
@@ -41,372 +49,232 @@ class Sites(NamedTuple):
     tolerance: float
 
 
-class Work(NamedTuple):
-    """Work space for k columns. small (8, k, k): the pooled factor; sums over environments of the
-    powers 1 to 4 of whitened; the inverse of the first of these, and its products with the second
-    and the third"""
+@kernel(fastmath={"contract", "reassoc"})
+def _dot(values, others, k):
+    """Of the first k rows of arrays (m, n)"""
+    total = 0.0
+    for a in range(k):
+        for e in range(values.shape[1]):
+            total += values[a, e] * others[a, e]
+    return total
 
-    information: np.ndarray
-    factor: np.ndarray
-    whitened: np.ndarray
-    squared: np.ndarray
-    scores: np.ndarray
-    moved: np.ndarray
-    missed: np.ndarray
-    squares: np.ndarray
-    line: np.ndarray
-    small: np.ndarray
-    mean: np.ndarray
-    used: np.ndarray
+
+@kernel(fastmath={"contract"})
+def _add(values, factor, others):
+    for e in range(values.size):
+        values[e] += factor * others[e]
+
+
+@kernel(fastmath={"contract"})
+def sweep(matrix, k, volume):
+    """Sweep the first k rows of symmetric matrices (m, m, E), of which lower triangles are read;
+    volume (E,) is multiplied by the pivots."""
+    m = matrix.shape[0]
+    row = np.empty(matrix.shape[1:])
+    scaled = np.empty(volume.size)
+    for j in range(k):
+        pivot = matrix[j, j].copy()
+        volume *= pivot
+        for a in range(m):
+            values = matrix[max(a, j), min(a, j)]
+            copy_into(row[a], values)
+            values *= 0.0
+        row[j] = -1.0
+        for a in range(m):
+            for e in range(volume.size):
+                scaled[e] = row[a, e] / pivot[e]
+            for b in range(a + 1):
+                values = matrix[a, b]
+                for e in range(volume.size):
+                    values[e] -= scaled[e] * row[b, e]
+    for a in range(m):
+        for b in range(a):
+            copy_into(matrix[b, a], matrix[a, b])
 
 
 @kernel
-def _work(k, n):
-    return Work(
-        np.empty((k, k, n)),
-        np.empty((k, k, n)),
-        np.empty((k, k, n)),
-        np.empty((k, k, n)),
-        np.empty((k, n)),
-        np.empty((k, n)),
-        np.empty((k, n)),
-        np.empty(n),
-        np.empty(n),
-        np.empty((8, k, k)),
-        np.empty(k),
-        np.empty(k, np.int64),
+def pooled_root(pooled, places, tolerance):
+    """Lower triangular factor (r, r) of those columns of products (d, d) that others before them in
+    `places` do not give, and their places (r,)"""
+    root = np.zeros((places.size, places.size))
+    used = np.empty(places.size, np.int64)
+    rank = ZERO
+    for place in places:
+        left = pooled[place, place]
+        for a in range(rank):
+            entry = pooled[used[a], place]
+            for b in range(a):
+                entry -= root[a, b] * root[rank, b]
+            root[rank, a] = entry / root[a, a]
+            left -= root[rank, a] ** 2
+        if left > tolerance * pooled[place, place]:
+            root[rank, rank] = np.sqrt(left)
+            used[rank] = place
+            rank += 1
+    return root[:rank, :rank].copy(), used[:rank]
+
+
+@kernel
+def pooled_slopes(sites, starts, places):
+    """(S, d) of least squares over all rows on the places of each subset, of which the last is that
+    of the outcome; 0 for the others"""
+    slopes = np.zeros((starts.size - 1, sites.pooled.shape[0]))
+    for s in range(starts.size - 1):
+        root, used = pooled_root(sites.pooled, places[starts[s] : starts[s + 1]], sites.tolerance)
+        for a in range(used.size - 2, -1, -1):
+            value = root[-1, a]
+            for b in range(a + 1, used.size - 1):
+                value -= root[b, a] * slopes[s, used[b]]
+            slopes[s, used[a]] = value / root[a, a]
+    return slopes
+
+
+@kernel(fastmath={"contract"})
+def _solve(root, rows):
+    """Solve with a lower factor (m, m), in place of rows (m, n)."""
+    for a in range(root.shape[0]):
+        values = rows[a]
+        for b in range(a):
+            _add(values, -root[a, b], rows[b])
+        for e in range(values.size):
+            values[e] /= root[a, a]
+
+
+@kernel
+def residual_products(sites, root, used):
+    """Matrices (k + 1, k + 1, E) of what the pooled fit leaves, from `pooled_root` of k columns and
+    the outcome"""
+    n = sites.products.shape[2]
+    m = used.size
+    k = m - 1
+    # In coordinates where the pooled products of the columns are those of all rows over k.
+    root[:, :k] *= np.sqrt(k / sites.n_rows)
+    bound = np.empty((m, m, n))
+    for a in range(m):
+        for b in range(m):
+            copy_into(bound[a, b], sites.products[used[a], used[b]])
+        _solve(root, bound[a])
+    _solve(root, bound.reshape(m, m * n))
+    return bound
+
+
+@kernel
+def _whitened(bound, share):
+    """Matrices of K, c and q after whitening, KV, Vc and q − share · c'Vc with V = (I + share ·
+    K)⁻¹, and Σ log |I + share · K|"""
+    k = bound.shape[0] - 1
+    volume = np.ones(bound.shape[2])
+    if share == 0.0:
+        return bound.copy(), 0.0
+    matrix = share * bound
+    for a in range(k):
+        matrix[a, a] += 1.0
+    sweep(matrix, k, volume)
+    for a in range(k):
+        matrix[a, a] += 1.0
+    matrix /= share
+    return matrix, np.log(volume).sum()
+
+
+@kernel
+def _refit(matrix):
+    """Of generalised least squares b at a share, after `_whitened`: the total of the matrices with
+    its first k rows swept, which has what the fit leaves last, Σ tr K and Σ‖c − Kb‖²"""
+    m, _, n = matrix.shape
+    k = m - 1
+    one = np.ones((1, n))
+    total = np.empty((m, m, 1))
+    trace = 0.0
+    for a in range(m):
+        for b in range(m):
+            total[a, b, 0] = _dot(matrix[a, b : b + 1], one, 1)
+        trace += total[a, a, 0] if a < k else 0.0
+    sweep(total, k, one[0, :1])
+    missed = matrix[k].copy()
+    for a in range(k):
+        for b in range(k):
+            _add(missed[a], -total[k, b, 0], matrix[a, b])
+    return total, trace, _dot(missed, missed, k)
+
+
+@kernel
+def _profile(bound, share, n_rows):
+    """Log-likelihood at a share, up to a constant, its derivative by the share, and what is left of
+    the outcome, in units of the pooled fit's"""
+    matrix, volume = _whitened(bound, share)
+    total, trace, squares = _refit(matrix)
+    left = total[-1, -1, 0]
+    slope = 0.5 * (n_rows * squares / left - trace)
+    return -0.5 * (n_rows * np.log(left) + volume), slope, left
+
+
+@kernel
+def _trace(matrix, other):
+    """Of the product of matrices (k, k)"""
+    total = 0.0
+    for a in range(matrix.shape[0]):
+        for b in range(matrix.shape[0]):
+            total += matrix[a, b] * other[b, a]
+    return total
+
+
+@kernel
+def _product(matrix, other):
+    product = np.zeros(matrix.shape)
+    for a in range(matrix.shape[0]):
+        for j in range(matrix.shape[0]):
+            _add(product[a], matrix[a, j], other[j])
+    return product
+
+
+@kernel(fastmath={"contract"})
+def _traces(matrix, total, trace):
+    """Of C, C² and C³, C being the quadratic form of the score in the residuals, after
+    `_refit`"""
+    k = matrix.shape[0] - 1
+    squared = np.zeros(matrix.shape)
+    # Sums over the environments of the second to the fourth power.
+    sums = np.empty((3, k, k))
+    for a in range(k):
+        for b in range(k):
+            for j in range(k):
+                for e in range(matrix.shape[2]):
+                    squared[a, b, e] += matrix[a, j, e] * matrix[j, b, e]
+    for a in range(k):
+        for b in range(k):
+            sums[0, a, b] = _dot(matrix[a], matrix[b], k)
+            sums[1, a, b] = _dot(squared[a], matrix[b], k)
+            sums[2, a, b] = _dot(squared[a], squared[b], k)
+    inverse = -total[:k, :k, 0]
+    one = np.eye(k)
+    second = _product(inverse, sums[0])
+    third = _product(inverse, sums[1])
+    return (
+        trace - _trace(inverse, sums[0]),
+        _trace(one, sums[0] - 2.0 * third) + _trace(second, second),
+        _trace(one, sums[1])
+        - 3.0 * _trace(inverse, sums[2])
+        + 3.0 * _trace(second, third)
+        - _trace(_product(second, second), second),
     )
 
 
 @kernel
-def _pooled(sites, columns, work):
-    """Fills root and used of the columns of a subset, without those that others give. Returns their
-    rank and the share of the outcome that they leave, NaN where that is nothing."""
-    pooled = sites.pooled
-    y = sites.outcome
-    root = work.small[0]
-    used = work.used
-    mean = work.mean
-    rank = ZERO
-    left = pooled[y, y]
-    for place in range(columns.size + 1):
-        j = ZERO if place == 0 else columns[place - 1] + 1
-        pivot = pooled[j, j]
-        for a in range(rank):
-            entry = pooled[used[a], j]
-            for b in range(a):
-                entry -= root[a, b] * root[rank, b]
-            root[rank, a] = entry / root[a, a]
-            pivot -= root[rank, a] ** 2
-        if pivot > sites.tolerance * pooled[j, j]:
-            root[rank, rank] = np.sqrt(pivot)
-            used[rank] = j
-            rank += 1
-    for a in range(rank):
-        mean[a] = pooled[used[a], y]
-        for b in range(a):
-            mean[a] -= root[a, b] * mean[b]
-        mean[a] /= root[a, a]
-        left -= mean[a] ** 2
-    return rank, left / pooled[y, y] if left > sites.tolerance * pooled[y, y] else np.nan
-
-
-@kernel(fastmath={"contract"})
-def _bound(sites, work, rank):
-    """Fills information, scores and squares of what the pooled fit leaves, after `_pooled`"""
-    products = sites.products
-    y = sites.outcome
-    n = sites.products.shape[2]
-    root = work.small[0]
-    used = work.used
-    # In coordinates where the pooled products are the identity.
-    K = work.information
-    c = work.scores
-    q = work.squares
-    mean = work.mean
-    for e in range(n):
-        q[e] = products[y, y, e]
-    for a in range(rank):
-        for b in range(rank):
-            for e in range(n):
-                K[a, b, e] = products[used[a], used[b], e]
-        for e in range(n):
-            c[a, e] = products[used[a], y, e]
-    for a in range(rank):
-        for b in range(a):
-            for j in range(rank):
-                for e in range(n):
-                    K[a, j, e] -= root[a, b] * K[b, j, e]
-            for e in range(n):
-                c[a, e] -= root[a, b] * c[b, e]
-        unit = 1.0 / root[a, a]
-        for j in range(rank):
-            for e in range(n):
-                K[a, j, e] *= unit
-        for e in range(n):
-            c[a, e] *= unit
-    for a in range(rank):
-        unit = 1.0 / root[a, a]
-        for j in range(a, rank):
-            for b in range(a):
-                for e in range(n):
-                    K[j, a, e] -= root[a, b] * K[j, b, e]
-            for e in range(n):
-                K[j, a, e] *= unit
-                K[a, j, e] = K[j, a, e]
-    # What the pooled fit leaves.
-    for a in range(rank):
-        for e in range(n):
-            q[e] -= mean[a] * c[a, e]
-        for b in range(rank):
-            for e in range(n):
-                c[a, e] -= K[a, b, e] * mean[b]
-        for e in range(n):
-            q[e] -= mean[a] * c[a, e]
-    unit = sites.n_rows / rank
-    for a in range(rank):
-        for e in range(n):
-            c[a, e] *= np.sqrt(unit)
-            for b in range(rank):
-                K[a, b, e] *= unit
-
-
-@kernel(fastmath={"contract"})
-def _factorise(work, rank, share, n):
-    """Fills factor, below its diagonal that of I + share · K, on it 1 over that; line = log |I +
-    share · K| / 2"""
-    K = work.information
-    L = work.factor
-    line = work.line
-    for e in range(n):
-        line[e] = 1.0
-    for a in range(rank):
-        for b in range(a + 1):
-            for e in range(n):
-                L[a, b, e] = share * K[a, b, e]
-            for j in range(b):
-                for e in range(n):
-                    L[a, b, e] -= L[a, j, e] * L[b, j, e]
-            if b < a:
-                for e in range(n):
-                    L[a, b, e] *= L[b, b, e]
-        for e in range(n):
-            line[e] *= 1.0 + L[a, a, e]
-            L[a, a, e] = 1.0 / np.sqrt(1.0 + L[a, a, e])
-    for e in range(n):
-        line[e] = 0.5 * np.log(line[e])
-
-
-@kernel(fastmath={"contract"})
-def _whiten(work, rank, share, n):
-    """Fills whitened = VK = (I − V) / share and moved = Vc, V = (I + share · K)⁻¹; a share is 0, or
-    so large that V differs from I"""
-    K = work.information
-    L = work.factor
-    X = work.whitened
-    c = work.scores
-    moved = work.moved
-    inverse = work.squared
-    if share == 0.0:
-        for a in range(rank):
-            for e in range(n):
-                moved[a, e] = c[a, e]
-            for b in range(rank):
-                for e in range(n):
-                    X[a, b, e] = K[a, b, e]
-        for e in range(n):
-            work.line[e] = 0.0
-        return
-    _factorise(work, rank, share, n)
-    unit = 1.0 / share
-    for b in range(rank):
-        for e in range(n):
-            inverse[b, b, e] = L[b, b, e]
-        for a in range(b + 1, rank):
-            for e in range(n):
-                inverse[a, b, e] = 0.0
-            for j in range(b, a):
-                for e in range(n):
-                    inverse[a, b, e] -= L[a, j, e] * inverse[j, b, e]
-            for e in range(n):
-                inverse[a, b, e] *= L[a, a, e]
-    for a in range(rank):
-        for e in range(n):
-            moved[a, e] = 0.0
-    for a in range(rank):
-        for b in range(a + 1):
-            for e in range(n):
-                X[a, b, e] = 0.0
-            for j in range(a, rank):
-                for e in range(n):
-                    X[a, b, e] += inverse[j, a, e] * inverse[j, b, e]
-            for e in range(n):
-                moved[a, e] += X[a, b, e] * c[b, e]
-            own = 1.0
-            if b < a:
-                own = 0.0
-                for e in range(n):
-                    moved[b, e] += X[a, b, e] * c[a, e]
-            for e in range(n):
-                X[a, b, e] = (own - X[a, b, e]) * unit
-                X[b, a, e] = X[a, b, e]
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def _sum(values, n):
-    total = 0.0
-    for e in range(n):
-        total += values[e]
-    return total
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def _dot(values, others, n):
-    total = 0.0
-    for e in range(n):
-        total += values[e] * others[e]
-    return total
-
-
-@kernel
-def _invert(matrix, inverse, rank):
-    """Of a positive definite matrix, by Gauss–Jordan steps on its diagonal"""
-    for a in range(rank):
-        for b in range(rank):
-            inverse[a, b] = matrix[a, b]
-    for j in range(rank):
-        pivot = 1.0 / inverse[j, j]
-        inverse[j, j] = 1.0
-        for b in range(rank):
-            inverse[j, b] *= pivot
-        for a in range(rank):
-            if a != j:
-                factor = inverse[a, j]
-                inverse[a, j] = 0.0
-                for b in range(rank):
-                    inverse[a, b] -= factor * inverse[j, b]
-
-
-@kernel(fastmath={"contract"})
-def _refit(work, rank, share, n):
-    """Of generalised least squares at a share: what it leaves, Σ‖moved − whitened · b‖² and Σ log
-    |I + share K| / 2, after `_whiten`; fills missed = moved − whitened · b and the inverse of the
-    total of whitened"""
-    X = work.whitened
-    c = work.scores
-    moved = work.moved
-    missed = work.missed
-    mean = work.mean
-    total = work.small[1]
-    inverse = work.small[5]
-    left = _sum(work.squares, n)
-    volume = _sum(work.line, n)
-    for a in range(rank):
-        mean[a] = _sum(moved[a], n)
-        left -= share * _dot(c[a], moved[a], n)
-        for b in range(a + 1):
-            total[a, b] = total[b, a] = _sum(X[a, b], n)
-    _invert(total, inverse, rank)
-    squares = 0.0
-    for a in range(rank):
-        for e in range(n):
-            missed[a, e] = moved[a, e]
-    for b in range(rank):
-        shift = 0.0
-        for a in range(rank):
-            shift += inverse[b, a] * mean[a]
-        left -= shift * mean[b]
-        for a in range(rank):
-            for e in range(n):
-                missed[a, e] -= X[a, b, e] * shift
-    for a in range(rank):
-        squares += _dot(missed[a], missed[a], n)
-    return left, squares, volume
-
-
-@kernel(fastmath={"contract"})
-def _traces(work, rank, n):
-    """Of C, C² and C³, C being the quadratic form of the score in the residuals, after `_refit`"""
-    X = work.whitened
-    two = work.squared
-    line = work.line
-    small = work.small
-    inverse = small[5]
-    first = small[6]
-    second = small[7]
-    for a in range(rank):
-        for b in range(rank):
-            for e in range(n):
-                two[a, b, e] = 0.0
-            for j in range(rank):
-                for e in range(n):
-                    two[a, b, e] += X[a, j, e] * X[j, b, e]
-    for power in range(2, 5):
-        for a in range(rank):
-            for b in range(a + 1):
-                for e in range(n):
-                    line[e] = two[a, b, e] if power == 2 else 0.0
-                if power > 2:
-                    left = X if power == 3 else two
-                    for j in range(rank):
-                        for e in range(n):
-                            line[e] += left[a, j, e] * two[j, b, e]
-                small[power, a, b] = small[power, b, a] = _sum(line, n)
-    one = 0.0
-    square = 0.0
-    cube = 0.0
-    # first = P S₂, second = P S₃
-    for a in range(rank):
-        one += small[1, a, a]
-        square += small[2, a, a]
-        cube += small[3, a, a]
-        for b in range(rank):
-            first[a, b] = 0.0
-            second[a, b] = 0.0
-            for j in range(rank):
-                first[a, b] += inverse[a, j] * small[2, j, b]
-                second[a, b] += inverse[a, j] * small[3, j, b]
-            cube -= 3.0 * inverse[a, b] * small[4, a, b]
-    for a in range(rank):
-        one -= first[a, a]
-        square -= 2.0 * second[a, a]
-        for b in range(rank):
-            square += first[a, b] * first[b, a]
-            cube += 3.0 * first[a, b] * second[b, a]
-            for j in range(rank):
-                cube -= first[a, b] * first[b, j] * first[j, a]
-    return one, square, cube
-
-
-@kernel
-def _profile(work, rank, share, n, n_rows):
-    """Log-likelihood at a share, up to a constant, and its derivative by the share"""
-    _whiten(work, rank, share, n)
-    left, squares, volume = _refit(work, rank, share, n)
-    spent = 0.0
-    for a in range(rank):
-        spent += work.small[1, a, a]
-    return -0.5 * n_rows * np.log(left) - volume, 0.5 * (n_rows * squares / left - spent)
-
-
-@kernel
-def _largest_information(work, rank, n):
+def _largest_information(bound):
     """That of an environment, on average over the columns"""
-    largest = 0.0
-    for e in range(n):
-        trace = 0.0
-        for a in range(rank):
-            trace += work.information[a, a, e]
-        largest = max(largest, trace / rank)
-    return largest
+    k = bound.shape[0] - 1
+    trace = np.zeros(bound.shape[2])
+    for a in range(k):
+        _add(trace, 1.0 / k, bound[a, a])
+    return trace.max()
 
 
 @kernel
-def _best_share(work, rank, n, n_rows):
+def _best_share(bound, n_rows):
     """The share of the largest likelihood, and how far this is above that of none. Between a few
     shares, the first by what the largest environment says, the zero of the derivative by t = share
     / (share + scale) is looked for."""
-    scale = 1.0 / _largest_information(work, rank, n)
+    scale = 1.0 / _largest_information(bound)
     tried = np.zeros(_MOST_TRIED)
     values = np.empty(_MOST_TRIED)
     slopes = np.empty(_MOST_TRIED)
@@ -415,7 +283,9 @@ def _best_share(work, rank, n, n_rows):
     while k < _MOST_TRIED:
         if k > 0:
             tried[k] = _FIRST * scale if k == 1 else _RATIO * tried[k - 1]
-        values[k], slopes[k] = _profile(work, rank, tried[k], n, n_rows)
+        values[k], slopes[k], left = _profile(bound, tried[k], n_rows)
+        if left < _LEAST_LEFT:
+            break
         if values[k] > values[best]:
             best = k
         k += 1
@@ -438,7 +308,7 @@ def _best_share(work, rank, n, n_rows):
         t = (low * falls - high * rises) / (falls - rises)
         bend = (rises - falls) / (high - low)
         now = scale * t / (1.0 - t)
-        found, slope = _profile(work, rank, now, n, n_rows)
+        found, slope, _ = _profile(bound, now, n_rows)
         slope *= scale / (1.0 - t) ** 2
         if found > value:
             share = now
@@ -461,35 +331,42 @@ def _best_share(work, rank, n, n_rows):
 
 
 @kernel
-def deviation_figures(sites, starts, columns, share, likelihood, out):
-    """out (S, 9) of subsets of columns: log Λ, the share that maximises the likelihood and the
-    variance of the noise then, in units of the outcome's sum of squares, NaN unless `likelihood`;
-    the gain of the pooled fit over the empty one; the rank; the score statistic x'Cx/x'x where
-    deviations have the given share (S,), and the traces of C, C² and C³, NaN where the share is.
-    NaN where the outcome is determined, or no degree of freedom is left."""
-    n = sites.products.shape[2]
-    work = _work(longest(starts) + 1, n)
+def score(bound, share):
+    """The score statistic x'Cx/x'x where deviations have a share, and the traces of C, C² and
+    C³"""
+    asked = share if share * _largest_information(bound) > _NO_SHARE else 0.0
+    matrix, _ = _whitened(bound, asked)
+    total, trace, squares = _refit(matrix)
+    return squares / total[-1, -1, 0], *_traces(matrix, total, trace)
+
+
+@kernel
+def deviation_figures(sites, starts, places, share, likelihood, out):
+    """out (S, 9) of subsets of places of columns: log Λ, the share that maximises the likelihood
+    and the variance of the noise then, in units of the outcome's sum of squares, NaN unless
+    `likelihood`; the gain of the pooled fit over the empty one; the rank; the score statistic
+    x'Cx/x'x where deviations have the given share (S,), and the traces of C, C² and C³, NaN where
+    the share is. NaN where the outcome is determined, or no degree of freedom is left. The last
+    place of each subset is that of the outcome."""
+    y = sites.outcome
     for s in range(starts.size - 1):
-        for j in range(out.shape[1]):
-            out[s, j] = np.nan
-        rank, left = _pooled(sites, columns[starts[s] : starts[s + 1]], work)
+        out[s] = np.nan
+        root, used = pooled_root(sites.pooled, places[starts[s] : starts[s + 1]], sites.tolerance)
+        decided = used.size > 0 and used[-1] == y
+        rank = used.size - 1 if decided else used.size
         out[s, RANK] = rank
         freedom = sites.n_rows - rank
-        if np.isnan(left) or freedom < 1:
+        if not decided or freedom < 1:
             continue
+        left = root[-1, -1] ** 2 / sites.pooled[y, y]
         out[s, GAIN] = -0.5 * sites.n_rows * np.log(left)
-        if likelihood or not np.isnan(share[s]):
-            _bound(sites, work, rank)
+        if not likelihood and np.isnan(share[s]):
+            continue
+        bound = residual_products(sites, root, used)
         if likelihood:
-            best, gained = _best_share(work, rank, n, sites.n_rows)
+            best, gained = _best_share(bound, sites.n_rows)
             out[s, SHARE] = best
             out[s, LOG_RATIO] = -max(gained, 0.0)
-            _whiten(work, rank, best, n)
-            out[s, NOISE] = _refit(work, rank, best, n)[0] / freedom
-        if np.isnan(share[s]):
-            continue
-        given = share[s] if share[s] * _largest_information(work, rank, n) > _NO_SHARE else 0.0
-        _whiten(work, rank, given, n)
-        residual, squares, _ = _refit(work, rank, given, n)
-        out[s, SCORE] = squares / residual
-        out[s, ONE], out[s, TWO], out[s, THREE] = _traces(work, rank, n)
+            out[s, NOISE] = left * _profile(bound, best, sites.n_rows)[2] / freedom
+        if not np.isnan(share[s]):
+            out[s, SCORE], out[s, ONE], out[s, TWO], out[s, THREE] = score(bound, share[s])

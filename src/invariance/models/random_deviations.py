@@ -20,7 +20,6 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.text import in_quotes
 from ..data.checks import rows_text
 from ..data.features import Subset, as_lists, as_mask, as_masks
-from ..kernels.cholesky import subset_slopes
 from ..kernels.random_deviations import (
     GAIN,
     LOG_RATIO,
@@ -33,6 +32,10 @@ from ..kernels.random_deviations import (
     THREE,
     Sites,
     deviation_figures,
+    pooled_root,
+    pooled_slopes,
+    residual_products,
+    score,
 )
 from .base import (
     IN_MEAN,
@@ -237,7 +240,9 @@ class GaussianRandomDeviations(DeviationModel):
         """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their
         squares (S,)"""
         X, y, starts = self._rows_by_environment
-        slopes = self._pooled_slopes(self.features.expand(masks))
+        columns = self.moments.feature_columns
+        slopes = pooled_slopes(self._sites, *self._places(masks))[:, columns + 1]
+        slopes *= self.pooled_scale[columns] / self.pooled_scale[self.moments.outcome]
         # One product for each subset: one for all would round differently with their number.
         absolute = np.abs(y - np.array([own @ X for own in slopes]).reshape(len(slopes), len(y)))
         return np.add.reduceat(absolute, starts, axis=1), (absolute**2).sum(axis=1)
@@ -252,23 +257,6 @@ class GaussianRandomDeviations(DeviationModel):
         y = self.data.y[order]
         starts = np.concatenate([[0], np.cumsum(self.moments.counts)[:-1]])
         return np.ascontiguousarray(X - X.mean(axis=1, keepdims=True)), y - y.mean(), starts
-
-    def _pooled_slopes(self, columns: Mask) -> Floats:
-        """(S, q) least squares over all rows, 0 outside subsets of columns (S, q) and for those
-        that others give"""
-        moments = self.moments
-        scale = self.pooled_scale
-        order = np.append(moments.feature_columns, moments.outcome)
-        gram = (moments.scatter[-1] * scale[:, None] * scale)[np.ix_(order, order)]
-        starts, members = as_lists(columns & moments.present[-1, moments.feature_columns])
-        slopes = subset_slopes(gram, PIVOT_TOLERANCE, starts, members)
-        for s in np.flatnonzero(np.isnan(slopes).any(axis=1)):
-            own = members[starts[s] : starts[s + 1]]
-            slopes[s] = 0.0
-            slopes[s, own] = np.linalg.lstsq(
-                gram[np.ix_(own, own)], gram[own, -1], rcond=PIVOT_TOLERANCE
-            )[0]
-        return slopes * scale[order[:-1]] / scale[order[-1]]
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         chosen = as_masks(masks, self.n_features)
@@ -295,24 +283,19 @@ class GaussianRandomDeviations(DeviationModel):
         columns (k,) of a subset (p,), predicted from what this line leaves"""
         moments = self.moments
         at = coordinates(self, mask)
-        y = self.moments.outcome
+        used = at.basis.any(axis=1)
         columns = moments.feature_columns[self.features.expand(mask)]
         middle = moments.pooled_mean
-        left = np.zeros(len(self._sites.products))
-        left[np.append(columns, y) + 1] = (
-            np.append(-coefficients, 1.0) / self.pooled_scale[np.append(columns, y)]
-        )
-        left[0] = (middle[y] - intercept - coefficients @ middle[columns]) * np.sqrt(self.n_rows)
-        place = np.append(0, at.used + 1)
-        scale = np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
-        scores = np.einsum("aje,j->ea", self._sites.products[place], left) @ (
-            at.basis / scale[place, None]
-        )
+        constant = middle[moments.outcome] - intercept - coefficients @ middle[columns]
+        left = np.concatenate([[constant], -coefficients, [1.0]])
+        places = np.concatenate([[0], columns + 1, [moments.outcome + 1]])
+        scale = self._scale[places]
+        products = self._sites.products[np.ix_(places[:-1][used], places)]
+        scores = np.einsum("aje,j->ea", products, left / scale)
+        scores = scores @ (at.basis / scale[:-1, None])[used]
         share = float(self.deviation_shares(mask[None])[0])
-        found = share * np.einsum("eij,ej->ei", at.at(share)[0], scores) @ at.basis.T
-        effects = np.zeros((len(found), 1 + len(columns)))
-        effects[:, 1 + np.searchsorted(columns, at.used)] = found[:, 1:]
-        effects[:, 0] = found[:, 0] - found[:, 1:] @ middle[at.used]
+        effects = share * np.einsum("eij,ej->ei", at.at(share)[0], scores) @ at.basis.T
+        effects[:, 0] -= effects[:, 1:] @ middle[columns]
         return effects
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
@@ -383,16 +366,30 @@ class GaussianRandomDeviations(DeviationModel):
         return found
 
     @cached_property
+    def _scale(self) -> Floats:
+        """(d + 1,) 1 / root of the pooled sums of squares of a constant and the columns"""
+        return np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
+
+    @cached_property
     def _sites(self) -> Sites:
         moments = self.moments
-        scale = np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
-        counts = moments.counts.astype(float)
         gaps = np.insert(moments.gaps, 0, 1.0, axis=1)
-        products = counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
-        products[:, 1:, 1:] += moments.scatter[:-1]
-        products *= scale[:, None] * scale
-        last = np.ascontiguousarray(np.moveaxis(products, 0, 2))
-        return Sites(last, products.sum(axis=0), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
+        products = np.einsum("e,ei,ej->ije", moments.counts.astype(float), gaps, gaps)
+        products[1:, 1:] += np.moveaxis(moments.scatter[:-1], 0, 2)
+        products *= (self._scale[:, None] * self._scale)[:, :, None]
+        return Sites(
+            products, products.sum(axis=2), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE
+        )
+
+    def _places(self, masks: Mask) -> tuple[Integers, Integers]:
+        """Places in the products of the constant, the columns of subsets (S, p) and the outcome, as
+        lists"""
+        moments = self.moments
+        columns = moments.feature_columns
+        always = np.ones((len(masks), 1), dtype=bool)
+        used = self.features.expand(masks) & moments.present[-1, columns]
+        starts, members = as_lists(np.hstack([always, used, always]))
+        return starts, np.concatenate([[0], columns + 1, [moments.outcome + 1]])[members]
 
     def _figures(
         self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
@@ -411,8 +408,8 @@ class GaussianRandomDeviations(DeviationModel):
         out = np.empty((len(chosen), N_FIGURES))
 
         def one(part: slice) -> None:
-            starts, columns = self.pooled_lists(chosen[part])
-            deviation_figures(self._sites, starts, columns, asked[part], likelihood, out[part])
+            lists = self._places(chosen[part])
+            deviation_figures(self._sites, *lists, asked[part], likelihood, out[part])
 
         in_parts(len(chosen), self.n_jobs, one, fewest=64)
         if key is not None and len(self._known) < _MOST_KNOWN:
@@ -449,36 +446,29 @@ def levene_p_values(sums: Floats, squares: Floats, counts: Floats, tau: float) -
     """(S,) that means of absolute residuals differ between environments by no more than the share
     tau of themselves, from their sums (S, E), sums of squares (S,) and counts (E,) of rows"""
     n = counts.sum()
-    total = sums.sum(axis=1)
-    scatter = np.maximum(squares - total**2 / n, np.finfo(float).tiny)
-    share = tau**2 * total**2 / n / scatter
-    centred = sums - counts * (total / n)[:, None]
-    weights = 1.0 / (1.0 + share[:, None] * counts)
-    K = counts * weights
-    c = centred * weights
-    one = K.sum(axis=1)
-    b = c.sum(axis=1) / one
-    left = scatter - share * (centred * c).sum(axis=1) - b * c.sum(axis=1)
-    statistic = ((c - K * b[:, None]) ** 2).sum(axis=1) / left
-    two, three, four = ((K**power).sum(axis=1) for power in (2, 3, 4))
-    t1 = one - two / one
-    t2 = two - 2.0 * three / one + (two / one) ** 2
-    t3 = three - 3.0 * four / one + 3.0 * two * three / one**2 - (two / one) ** 3
-    return pearson_tails(*standardised(statistic, n - 1.0, t1, t2, t3))
+    means = sums.sum(axis=1) / n
+    scatter = np.maximum(squares - n * means**2, np.finfo(float).tiny)
+    bound = np.zeros((len(sums), 2, 2, len(counts)))
+    bound[:, 0, 0] = counts
+    bound[:, 1, 0] = bound[:, 0, 1] = (sums - np.outer(means, counts)) / np.sqrt(scatter)[:, None]
+    bound[:, 1, 1, 0] = 1.0
+    shares = tau**2 * n * means**2 / scatter
+    statistic, *traces = np.array([score(*each) for each in zip(bound, shares, strict=True)]).T
+    return pearson_tails(*standardised(statistic, n - 1.0, *traces))
 
 
 class Coordinates(NamedTuple):
     """Of one subset of rank k, its columns and a constant in coordinates in which their pooled
-    products are N/k · I: information (E, k, k), scores (E, k) and squares (E,) of the outcome;
-    basis (1 + m, k): the constant and m columns of the data, measured from their pooled means,
-    times it are the coordinates, which have no constant where baselines are free; used (m,):
-    columns of the moments that stand for them"""
+    products are N/k · I: information (E, k, k), scores (E, k) and squares (E,) of what the pooled
+    fit (k,) leaves of the outcome; basis (1 + m, k): the constant and the m columns of the subset,
+    measured from their pooled means, times it are the coordinates; rows of a constant with free
+    baselines and of columns that others give are 0"""
 
     information: Floats
     scores: Floats
     squares: Floats
+    pooled: Floats
     basis: Floats
-    used: Integers
 
     def at(self, share: float) -> tuple[Floats, Floats, Floats]:
         """V = (I + share · K)⁻¹ (E, k, k), VK (E, k, k) and Vc (E, k)"""
@@ -541,19 +531,21 @@ class Coordinates(NamedTuple):
 
 
 def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
-    products = model._sites.products
-    y = model._sites.outcome
-    place = np.append(0, model.pooled_lists(mask[None])[1] + 1)
-    root, kept = _pivoted_root(products[np.ix_(place, place)].sum(axis=2))
-    place = place[kept]
-    T = np.linalg.inv(root).T * np.sqrt(model.n_rows / len(place))
-    gram = np.moveaxis(products[np.ix_(place, place)], 2, 0)
-    scale = np.append(1.0 / np.sqrt(model.n_rows), model.pooled_scale)[place]
-    basis = scale[:, None] * T
-    if 0 not in place:
-        basis = np.vstack([np.zeros((1, len(place))), basis])
+    sites = model._sites
+    _, places = model._places(mask[None])
+    root, used = pooled_root(sites.pooled, places, PIVOT_TOLERANCE)
+    *_, left = root[-1]
+    bound = np.moveaxis(residual_products(sites, root, used), 2, 0)
+    columns = model.moments.feature_columns[model.features.expand(mask)]
+    basis = np.zeros((1 + len(columns), len(used) - 1))
+    rows = np.searchsorted(columns + 1, used[:-1], side="right")
+    basis[rows] = model._scale[used[:-1], None] * np.linalg.inv(root[:-1, :-1]).T
     return Coordinates(
-        T.T @ gram @ T, products[place, y].T @ T, products[y, y], basis, place[place > 0] - 1
+        bound[:, :-1, :-1],
+        left * bound[:, -1, :-1],
+        left**2 * bound[:, -1, -1],
+        root[-1, :-1],
+        basis,
     )
 
 
@@ -587,7 +579,7 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     at = coordinates(model, mask)
     columns = moments.feature_columns[model.features.expand(mask)]
     y = moments.outcome
-    k = at.scores.shape[1]
+    n, k = at.scores.shape
     V, whitened, moved = at.at(share)
     inverse = np.linalg.inv(whitened.sum(axis=0))
     b = inverse @ moved.sum(axis=0)
@@ -601,55 +593,25 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     # leaves open.
     of_mean = at.jackknife(share, b)
     of_mean = scaled * inverse if of_mean is None else of_mean
-    freedom_mean = min(model.n_environments - 1.0, freedom) or freedom
     covariances = np.concatenate([noise * (share * V + V @ inverse @ V), unit**2 * of_mean[None]])
-    found = unit * np.vstack([own, b]) @ at.basis.T
+    found = unit * (np.vstack([own, b]) + at.pooled) @ at.basis.T
     spread = at.basis @ covariances @ at.basis.T
-    where = np.searchsorted(columns, at.used)
-    constant = np.append(1.0, -moments.pooled_mean[at.used])
-    coefficients = np.zeros((len(found), len(columns)))
-    errors = np.full((len(found), len(columns)), np.nan)
-    coefficients[:, where] = found[:, 1:]
-    errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
-    middle = float(moments.pooled_mean[y])
-    at_means = np.insert(
-        np.vstack([moments.gaps[:, at.used], np.zeros(len(at.used))]), 0, 1.0, axis=1
-    )
-    levels = (
-        middle + (at_means * found).sum(axis=1),
-        np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means)),
-    )
-    uncertainty = np.zeros((1 + len(columns), 1 + len(columns)))
-    places = np.append(0, 1 + where)
+    errors = np.sqrt(np.einsum("eii->ei", spread))[:, 1:]
+    errors[:, ~at.basis[1:].any(axis=1)] = np.nan
+    at_means = np.ones((n + 1, 1 + len(columns)))
+    at_means[:, 1:] = np.vstack([moments.gaps[:, columns], np.zeros(len(columns))])
     deviations, of_estimate = at.spread(share, scaled)
-    uncertainty[np.ix_(places, places)] = at.basis @ (deviations + of_estimate) @ at.basis.T
-    intercepts = middle + found @ constant
-    usual = middle + at_means @ found[-1]
+    middle = float(moments.pooled_mean[y])
     return Blups(
-        coefficients,
-        errors,
-        intercepts,
-        *levels,
-        usual,
-        share,
-        noise,
-        freedom,
-        freedom_mean,
-        uncertainty,
+        coefficients=found[:, 1:],
+        errors=errors,
+        intercepts=middle + found[:, 0] - found[:, 1:] @ moments.pooled_mean[columns],
+        levels=middle + (at_means * found).sum(axis=1),
+        level_errors=np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means)),
+        usual=middle + at_means @ found[-1],
+        share=share,
+        noise=noise,
+        freedom=freedom,
+        freedom_mean=min(n - 1.0, freedom) or freedom,
+        uncertainty=at.basis @ (deviations + of_estimate) @ at.basis.T,
     )
-
-
-def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:
-    """Lower triangular factor of those columns of products (k, k) that others before them do not
-    give, and which"""
-    kept: list[int] = []
-    root = np.zeros_like(gram)
-    for j in range(len(gram)):
-        row = (
-            np.linalg.solve(root[: len(kept), : len(kept)], gram[kept, j]) if kept else np.empty(0)
-        )
-        pivot = gram[j, j] - row @ row
-        if pivot > PIVOT_TOLERANCE * gram[j, j]:
-            root[len(kept), : len(kept)], root[len(kept), len(kept)] = row, np.sqrt(pivot)
-            kept.append(j)
-    return root[: len(kept), : len(kept)], np.array(kept, dtype=np.int64)

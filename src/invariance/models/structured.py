@@ -10,14 +10,14 @@ deviations of share δ, C has the eigenvalues γ/(1 + δγ).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from scipy.special import digamma, polygamma
@@ -30,8 +30,7 @@ from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.structure import Design
 from ..exceptions import DataError, use
-from ..moments.moments import Moments
-from . import gaussian_fits
+from ..moments.random_intercept import inverse_roots, whitening_of
 from .base import (
     PIVOT_TOLERANCE,
     BoundModel,
@@ -91,33 +90,35 @@ def cosines(values: Floats) -> Floats:
 
 
 class Modulators(NamedTuple):
-    """values (N, m): 1, the levels but the first of each factor, cosines; factors, along: which
-    columns these are"""
+    """values (N, m): 1, the levels but the first of each factor, cosines; groups, along: which
+    columns are the constant and each factor's levels, and which are cosines"""
 
     values: Floats
-    factors: tuple[slice, ...]
+    groups: tuple[slice, ...]
     along: slice
 
     @classmethod
     def of(cls, design: Design) -> Modulators:
         parts = [np.ones((len(design.units), 1))]
-        factors = []
         for _, codes, levels in design.factors:
-            start = sum(part.shape[1] for part in parts)
             parts.append((codes[:, None] == np.arange(1, len(levels))).astype(float))
-            factors.append(slice(start, start + len(levels) - 1))
-        fixed = sum(part.shape[1] for part in parts)
+        parts.append(np.empty((len(design.units), 0)))
         if design.values is not None:
-            parts.append(cosines(design.values))
-        values = np.hstack(parts)
-        return cls(values, tuple(factors), slice(fixed, values.shape[1]))
+            parts[-1] = cosines(design.values)
+        *groups, along = _side_by_side(part.shape[1] for part in parts)
+        return cls(np.hstack(parts), tuple(groups), along)
+
+
+def _side_by_side(widths: Iterable[int]) -> list[slice]:
+    ends = np.cumsum([0, *widths]).tolist()
+    return [slice(*pair) for pair in pairwise(ends)]
 
 
 class Swept(NamedTuple):
     """What one subset leaves, of n rows. rank, pooled: of the common fit and its residual sum of
     squares; full_rank, full: with the factors' deviations; gammas, squares: eigenvalues of C,
-    squares of s along them; share, log_ratio: of deviations along the variable; beta: of the common
-    fit (k + 1,); filter (q + 1,): 1 and −a; r2: of the plain fit"""
+    squares of s along them; share: of deviations along the variable; beta (k + 1,): of the common
+    fit; filter (q + 1,): 1 and −a; r2: of the plain fit"""
 
     rank: int
     pooled: float
@@ -134,13 +135,14 @@ class Swept(NamedTuple):
 
 class Assembled(NamedTuple):
     """Sums of products of one subset's columns, prewhitened by a filter: of W, of W ⊗ the levels of
-    each factor, of W ⊗ the cosines, which are `parts`, and of the outcome; plain: of W and the
-    outcome as they are"""
+    each factor, of WT ⊗ the cosines, which are `parts`, and of the outcome; plain: of W and the
+    outcome as they are; turn: T"""
 
     products: Floats
     parts: tuple[slice, ...]
     filter: Floats
     plain: Floats
+    turn: Floats
 
 
 class ScoreTest(NamedTuple):
@@ -193,20 +195,18 @@ class Curves(NamedTuple):
     p_values: Floats
 
 
-def pivoted(gram: Floats, scale: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Columns that are independent, and the lower factor of their gram matrix; scale (k,): their
-    own lengths, of which a pivot must have a share"""
-    inverse = np.where(scale > 0.0, 1.0 / np.where(scale > 0.0, scale, 1.0), 0.0)
-    factor, order, rank, _ = dpstrf(gram * inverse[:, None] * inverse, tol=PIVOT_TOLERANCE, lower=1)
+def sweep_out(products: Floats, first: slice | Integers, n: int) -> tuple[int, Floats]:
+    """Rank of some columns, and the products of the columns from the n-th on with those swept out.
+    A pivot must have a share of the length of its column."""
+    gram = products[first][:, first]
+    if not len(gram):
+        return 0, products[n:, n:]
+    scale = inverse_roots(np.diagonal(gram))
+    factor, order, rank, _ = dpstrf(gram * scale[:, None] * scale, tol=PIVOT_TOLERANCE, lower=1)
     kept = order[:rank] - 1
-    return kept, np.tril(factor[:rank, :rank]) * scale[kept, None]
-
-
-def _turned(matrix: Floats, turn: Floats) -> Floats:
-    """(k·b, k·b) symmetric, in other coordinates (k, k) of each of the k columns that b cosines
-    modulate"""
-    half = (turn.T @ matrix.reshape(len(turn), -1)).reshape(matrix.shape)
-    return np.asarray((turn.T @ half.T.reshape(len(turn), -1)).reshape(matrix.shape))
+    beside = (products[first][:, n:] * scale[:, None])[kept]
+    half = solve_triangular(factor[:rank, :rank], beside, lower=True)
+    return rank, products[n:, n:] - half.T @ half
 
 
 def likeliest_share(
@@ -215,23 +215,14 @@ def likeliest_share(
     """ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z before
     anything is swept out"""
 
-    def gain(logs: Floats) -> Floats:
-        share = np.exp(logs)[:, None]
-        left = 1.0 - np.sum(share * squares / (1.0 + share * gammas), axis=1) / rss
-        return -0.5 * n * np.log(left) - 0.5 * np.sum(np.log1p(share * whole), axis=1)
-
     logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_SHARE), _SHARES)
-    share = 0.0
-    best = 0.0
     for _ in range(_CLOSER):
-        values = gain(logs)
-        place = int(np.argmax(values))
-        step = logs[1] - logs[0]
-        if values[place] > best:
-            share = float(np.exp(logs[place]))
-            best = float(values[place])
-        logs = np.linspace(logs[place] - step, logs[place] + step, _SHARES)
-    return share, -best
+        shares = np.exp(logs)[:, None]
+        left = 1.0 - np.sum(shares * squares / (1.0 + shares * gammas), axis=1) / rss
+        lost = 0.5 * n * np.log(left) + 0.5 * np.sum(np.log1p(shares * whole), axis=1)
+        best = int(np.argmin(lost))
+        logs = logs[best] + (logs[1] - logs[0]) * np.linspace(-1.0, 1.0, _SHARES)
+    return (float(shares[best, 0]), float(lost[best])) if lost[best] < 0.0 else (0.0, 0.0)
 
 
 class StructuredDeviations(DeviationModel):
@@ -248,17 +239,15 @@ class StructuredDeviations(DeviationModel):
         rows = rows_of(data)
         assert rows is not None
         assert rows.design is not None
-        self.design, self.modulators = rows.design, Modulators.of(rows.design)
-        self.windows, self.kind = (
-            rows.design.windows,
-            f"linear Gaussian, compared {printable(rows.design.in_words)}",
-        )
-        self.n_windows, self._memory = len(self.windows), Memory(_MOST_KNOWN)
+        self.design = rows.design
+        self.modulators = Modulators.of(self.design)
+        self.windows = self.design.windows
+        self.n_windows = len(self.windows)
+        self.kind = f"linear Gaussian, compared {printable(self.design.in_words)}"
+        self._memory = Memory(_MOST_KNOWN)
         needed = self.modulators.along.start + 2
         columns = int(self.moments.present[-1].sum())
-        if self.n_windows < max(
-            needed, columns if self.design.variable is not None and self.design.variable.ar else 0
-        ):
+        if self.n_windows < max(needed, columns if self._in_sequence else 0):
             raise DataError(self._too_few(needed))
         left = np.bincount(
             rows.environment_index[self.windows[:, 0]], minlength=rows.n_environments
@@ -311,51 +300,37 @@ class StructuredDeviations(DeviationModel):
         return columns.mean(axis=0), np.where(spread > 0.0, spread, 1.0)
 
     @cached_property
-    def _products(self) -> list[tuple[int, int, Floats]]:
-        """(i, j, Σ over windows) of lagged columns (1, x) ⊗ modulators and, last, the outcome; both
-        orders of i < j"""
-        lags, (m, d) = (
-            self.windows.shape[1],
-            (self.modulators.values.shape[1], self._columns.shape[1] - 1),
-        )
-        sums = {
-            (i, j): np.zeros((d * m + 1, d * m + 1)) for i in range(lags) for j in range(i, lags)
-        }
-        step = max(1, _AT_ONCE // (d * m * lags))
+    def _products(self) -> Floats:
+        """(q + 1, d, q + 1, d) sums over windows of lagged columns, (1, x) ⊗ modulators and, last,
+        the outcome"""
+        lags = self.windows.shape[1]
+        size = (self._columns.shape[1] - 1) * self.modulators.values.shape[1] + 1
+        total = np.zeros((lags * size, lags * size))
+        step = max(1, _AT_ONCE // (size * lags))
         for start in range(0, self.n_windows, step):
             rows = self.windows[start : start + step]
-            parts = [
-                np.column_stack(
-                    [np.einsum("nd,nm->ndm", c[:, :-1], b).reshape(len(c), -1), c[:, -1]]
-                )
-                for c, b in (
-                    (self._columns[rows[:, i]], self.modulators.values[rows[:, i]])
-                    for i in range(lags)
-                )
-            ]
-            for (i, j), total in sums.items():
-                product = parts[i].T @ parts[j]
-                total += product if i == j else product + product.T
-        return [(i, j, total) for (i, j), total in sums.items()]
+            columns = self._columns[rows]
+            expanded = columns[:, :, :-1, None] * self.modulators.values[rows][:, :, None]
+            expanded = expanded.reshape(*rows.shape, size - 1)
+            lagged = np.concatenate([expanded, columns[:, :, -1:]], axis=2).reshape(len(rows), -1)
+            total += lagged.T @ lagged
+        return total.reshape(lags, size, lags, size)
 
     def _filtered(self, filter: Floats, places: Integers) -> Floats:
         """(k, k) products of expanded columns `places` (k,), prewhitened by a filter (q + 1,)"""
-        return sum(
-            filter[i] * filter[j] * total[np.ix_(places, places)] for i, j, total in self._products
-        )
+        products = self._products[:, places][:, :, :, places]
+        return np.asarray(filter @ np.tensordot(filter, products, 1))
 
     def _autoregression(self, places: Integers) -> Floats:
         """(q + 1,) 1 and −a of the residuals of a fit to columns and, last, the outcome (k + 1,) of
         all rows"""
         q = self.windows.shape[1] - 1
-        filter = np.append(1.0, np.zeros(q))
+        filter = np.eye(q + 1)[0]
         for _ in range(_ROUNDS if q else 0):
-            products = self._filtered(filter, places)
-            weights = np.append(-np.linalg.lstsq(products[:-1, :-1], products[:-1, -1])[0], 1.0)
-            lagged = np.zeros((q + 1, q + 1))
-            for i, j, total in self._products:
-                value = weights @ total[np.ix_(places, places)] @ weights
-                lagged[i, j] = lagged[j, i] = value if i == j else 0.5 * value
+            filtered = self._filtered(filter, places)
+            weights = np.append(-np.linalg.lstsq(filtered[:-1, :-1], filtered[:-1, -1])[0], 1.0)
+            products = self._products[:, places][:, :, :, places]
+            lagged = np.tensordot(weights, products, (0, 1)) @ weights
             filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
         return filter
 
@@ -391,101 +366,83 @@ class StructuredDeviations(DeviationModel):
         outcome"""
         m = self.modulators.values.shape[1]
         base = m * np.append(0, 1 + columns)
-        of_y = np.array([m * (self._columns.shape[1] - 1)])
+        of_y = [m * (self._columns.shape[1] - 1)]
         filter = self._autoregression(np.append(base, of_y))
-        groups = [slice(0, 1), *self.modulators.factors, self.modulators.along]
-        parts = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in groups]
-        ends = np.cumsum([0, *map(len, parts)]).tolist()
-        products = self._filtered(filter, np.concatenate([*parts, of_y]))
+        groups = [*self.modulators.groups, self.modulators.along]
+        places = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in groups]
+        parts = _side_by_side(map(len, places))
+        products = self._filtered(filter, np.concatenate([*places, of_y]))
         plain = self._filtered(np.eye(len(filter))[0], np.append(base, of_y))
-        return Assembled(products, tuple(slice(*pair) for pair in pairwise(ends)), filter, plain)
+        turn = np.zeros((len(base), len(base)))
+        if self.design.variable is not None:
+            # Coordinates of W in which its products are those of n rows times the identity, over k;
+            # in sequences of such a length that prewhitened deviations, too, explain the share of
+            # the noise that they are said to.
+            n = self.n_windows
+            turn = np.sqrt(n / len(base)) * np.linalg.inv(np.linalg.cholesky(plain[:-1, :-1])).T
+            along = parts[-1]
+            for view in (products, products.T):
+                rows = view[along]
+                view[along] = (turn.T @ rows.reshape(len(turn), -1)).reshape(rows.shape)
+            if self._in_sequence:
+                factor = np.sqrt(n / np.trace(products[along, along]))
+                turn = factor * turn
+                products[along] *= factor
+                products[:, along] *= factor
+        return Assembled(products, tuple(parts), filter, plain, turn)
 
     def _swept(self, columns: Integers) -> Swept | None:
-        assembled = self._assembled(columns)
-        products, parts, filter, plain = assembled
+        products, parts, filter, plain, _ = self._assembled(columns)
         k = len(columns) + 1
         n = self.n_windows
-        lengths = np.sqrt(np.diagonal(products))
-        kept, root = pivoted(products[:k, :k], lengths[:k])
-        if len(kept) < k or n <= k:
+        fixed = parts[-1].start
+        smallest = PIVOT_TOLERANCE * products[-1, -1]
+        rank, left = sweep_out(products, slice(k), k)
+        if rank < k or n <= k or left[-1, -1] < smallest:
             return None
-        half = solve_triangular(root, products[kept][:, k:], lower=True)
-        left = products[k:, k:] - half.T @ half
         pooled = float(left[-1, -1])
-        f = parts[-1].start - k
-        beta = solve_triangular(root, half[:, -1], lower=True, trans=1)[np.argsort(kept)]
-        missed = (
-            plain[-1, -1] - plain[:-1, -1] @ np.linalg.lstsq(plain[:-1, :-1], plain[:-1, -1])[0]
-        )
-        r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
-        if pooled < PIVOT_TOLERANCE * products[-1, -1]:
+        full_rank = rank
+        if fixed > k:
+            full_rank, left = sweep_out(products, slice(fixed), fixed)
+        full = float(left[-1, -1])
+        if n <= full_rank or full < smallest:
             return None
-        full = pooled
-        full_rank = k
-        if f:
-            levels, below = pivoted(left[:f, :f], lengths[k : k + f])
-            swept = solve_triangular(below, left[levels][:, f:], lower=True)
-            left = left[f:, f:] - swept.T @ swept
-            full = float(left[-1, -1])
-            full_rank = k + len(levels)
-            if n <= full_rank or full < PIVOT_TOLERANCE * products[-1, -1]:
-                return None
-        gammas = np.zeros(0)
-        squares = np.zeros(0)
+        beta = np.linalg.solve(products[:k, :k], products[:k, -1])
+        missed = sweep_out(plain, slice(k), k)[1][0, 0]
+        r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
+        gammas, vectors = np.linalg.eigh(left[:-1, :-1])
+        gammas = np.where(gammas > PIVOT_TOLERANCE * n, gammas, 0.0)
+        squares = np.where(gammas > 0.0, (vectors.T @ left[:-1, -1]) ** 2, 0.0)
         share = 0.0
-        log_ratio = 0.0
-        if self.design.variable is not None:
-            turn = self._turn(assembled)
-            c, whole = (
-                _turned(matrix, turn) for matrix in (left[:-1, :-1], products[parts[-1], parts[-1]])
-            )
-            gammas, vectors = np.linalg.eigh(c)
-            gammas = np.where(gammas > PIVOT_TOLERANCE * n, gammas, 0.0)
-            s = (turn.T @ left[:-1, -1].reshape(k, -1)).ravel()
-            squares = np.where(gammas > 0.0, (vectors.T @ s) ** 2, 0.0)
-            whole = np.maximum(np.linalg.eigvalsh(whole), 0.0)
-            share, log_ratio = likeliest_share(gammas, squares, whole, full, n)
+        gained = 0.0
+        if len(gammas):
+            whole = np.maximum(np.linalg.eigvalsh(products[parts[-1], parts[-1]]), 0.0)
+            share, gained = likeliest_share(gammas, squares, whole, full, n)
+        log_ratio = 0.5 * n * np.log(full / pooled) + gained
         return Swept(
-            k, pooled, full_rank, full, gammas, squares, share, log_ratio, beta, filter, r2
+            rank, pooled, full_rank, full, gammas, squares, share, log_ratio, beta, filter, r2
         )
-
-    def _turn(self, assembled: Assembled) -> Floats:
-        """(k, k) coordinates of W in which its products are those of n rows times the identity,
-        over k; in sequences of such a length that prewhitened deviations, too, explain the share of
-        the noise that they are said to"""
-        plain = assembled.plain[:-1, :-1]
-        n = self.n_windows
-        turn = np.sqrt(n / len(plain)) * np.linalg.inv(np.linalg.cholesky(plain)).T
-        if self._in_sequence:
-            whole = _turned(assembled.products[assembled.parts[-1], assembled.parts[-1]], turn)
-            turn *= np.sqrt(n / np.trace(whole))
-        return np.asarray(turn)
 
     # ---------------------------------------------------------------- log Λ, gains and tests
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+    def _figures(
+        self, masks: ArrayLike, figure: Callable[[Swept], float], missing: float
+    ) -> Floats:
+        """(S,) of subsets, where some are outside the support"""
         found = self.swept(as_masks(masks, self.n_features))
-        half = 0.5 * self.n_windows
-        values = np.array(
-            [
-                -np.inf if f is None else half * np.log(f.full / f.pooled) + f.log_ratio
-                for f in found
-            ]
-        )
+        return np.array([missing if each is None else figure(each) for each in found])
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        values = self._figures(masks, lambda each: each.log_ratio, -np.inf)
         return values + self.prediction * self.gain_many(masks) if self.prediction > 0.0 else values
 
     def gain_many(self, masks: ArrayLike) -> Floats:
         """Of the fit to prewhitened rows, where noise is autoregressive."""
-        found = self.swept(as_masks(masks, self.n_features))
-        half = 0.5 * self.n_windows
-        return np.array(
-            [-np.inf if f is None else half * np.log(self._empty / f.pooled) for f in found]
-        )
+        pooled = self._figures(masks, lambda each: each.pooled, np.inf)
+        return np.asarray(0.5 * self.n_windows * np.log(self._empty / pooled))
 
     def r2_many(self, masks: ArrayLike) -> Floats:
-        return np.array(
-            [np.nan if f is None else f.r2 for f in self.swept(as_masks(masks, self.n_features))]
-        )
+        return self._figures(masks, lambda each: each.r2, np.nan)
 
     def signal_of(self, gain: Floats) -> Floats:
         return np.asarray(self.n_windows * np.expm1(2.0 * np.maximum(gain, 0.0) / self.n_windows))
@@ -498,42 +455,35 @@ class StructuredDeviations(DeviationModel):
         """Estimates of ω² along the variable."""
         if self.design.factors:
             return super().deviation_shares(masks)
-        return np.array(
-            [np.nan if f is None else f.share for f in self.swept(as_masks(masks, self.n_features))]
-        )
+        return self._figures(masks, lambda each: each.share, np.nan)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Exact for factors; along a variable that of a variance which is 0, for many rows."""
-        found = self.swept(as_masks(masks, self.n_features))
-        n = float(self.n_windows)
-        mean, variance, degrees = np.zeros((3, len(found)))
-        for s, f in enumerate(found):
-            if f is None:
-                continue
-            if f.full_rank > f.rank:
-                halves = 0.5 * (n - np.array([f.rank, f.full_rank]))
-                mean[s] = n * float(digamma(halves) @ [1.0, -1.0])
-                variance[s] = n**2 * float(polygamma(1, halves) @ [-1.0, 1.0])
-                degrees[s] = f.full_rank - f.rank
-            if len(f.gammas):
-                mean[s], variance[s], degrees[s] = (
-                    mean[s] + _MEAN_RE,
-                    variance[s] + _VARIANCE_RE,
-                    degrees[s] + 1.0,
-                )
-        return Null.of_deviance(mean, variance, degrees)
+        n = self.n_windows
+        rank = self._figures(masks, lambda each: each.rank, 0.0)
+        full_rank = self._figures(masks, lambda each: each.full_rank, 0.0)
+        along = self._figures(masks, lambda each: float(len(each.gammas) > 0), 0.0)
+        less = 0.5 * (n - rank)
+        full = 0.5 * (n - full_rank)
+        mean = n * (digamma(less) - digamma(full)) + _MEAN_RE * along
+        variance = n**2 * (polygamma(1, full) - polygamma(1, less)) + _VARIANCE_RE * along
+        return Null.of_deviance(mean, variance, full_rank - rank + along)
 
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
         """By the F test of factors and the score test along the variable, joined by Fisher's
         rule."""
-        found = self.swept(masks)
-        inside = np.array([f is not None for f in found], dtype=bool)
-        kept = [f for f in found if f is not None]
+        inside, kept = self._inside(masks)
         p_values = np.full(len(masks), np.nan)
         if kept:
             allowed = self.tolerated_mean(masks[inside], tolerance)
             p_values[inside] = self._joined(self._residuals(kept), self._score_test(kept), allowed)
         return p_values
+
+    def _inside(self, masks: Mask) -> tuple[Mask, list[Swept]]:
+        """Which subsets (S,) are inside the support, and what these leave"""
+        found = self.swept(masks)
+        inside = np.array([each is not None for each in found], dtype=bool)
+        return inside, [each for each in found if each is not None]
 
     def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
         """(S,) noncentrality that is tolerated of coefficients"""
@@ -558,10 +508,8 @@ class StructuredDeviations(DeviationModel):
         return Residuals(rss, ranks, np.full(2, float(self.n_windows)), self._empty)
 
     def _score_test(self, found: list[Swept]) -> ScoreTest:
-        gammas, squares = np.zeros((2, len(found), max((len(f.gammas) for f in found), default=0)))
-        for s, f in enumerate(found):
-            gammas[s, : len(f.gammas)] = f.gammas
-            squares[s, : len(f.gammas)] = f.squares
+        gammas = np.array([*zip_longest(*(f.gammas for f in found), fillvalue=0.0)]).T
+        squares = np.array([*zip_longest(*(f.squares for f in found), fillvalue=0.0)]).T
         rss, rank = np.array([(f.full, f.full_rank) for f in found]).T
         return ScoreTest(gammas, squares, rss, self.n_windows - rank)
 
@@ -575,17 +523,14 @@ class StructuredDeviations(DeviationModel):
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         """Of factors, or along the variable: the larger one."""
-        found = self.swept(as_masks(masks, self.n_features))
-        inside = [s for s, f in enumerate(found) if f is not None]
-        kept = [f for f in found if f is not None]
-        shares = np.full((3, len(found)), np.nan)
+        inside, kept = self._inside(as_masks(masks, self.n_features))
+        shares = np.full((3, len(inside)), np.nan)
         residuals = self._residuals(kept)
-        score = self._score_test(kept)
-        n = float(self.n_windows)
         parts = [f_difference(residuals, ends)] if self.design.factors else []
         if self.design.variable is not None:
             share = np.array([f.share for f in kept])
-            parts.append(score_difference(score.standardised, share, n, residuals.signal, ends))
+            score = self._score_test(kept).standardised
+            parts.append(score_difference(score, share, self.n_windows, residuals.signal, ends))
         shares[:, inside] = np.fmax.reduce(np.array(parts))
         return Difference(*shares)
 
@@ -621,31 +566,29 @@ class StructuredDeviations(DeviationModel):
         """Of a subset (p,): each factor given the others but those nested in it, and the variable
         given the factors."""
         columns, found = self._one(mask)
-        products, parts, *_ = self._assembled(columns)
+        products, (base, *others, _), *_ = self._assembled(columns)
         allowed = np.append(self.tolerated_mean(mask[None], tolerance), 0.0)
         tests = []
-        own = dict(zip((factor.name for factor in self.design.factors), parts[1:], strict=False))
+        own = {factor.name: part for factor, part in zip(self.design.factors, others, strict=True)}
 
         def fitted(without: Collection[slice]) -> tuple[float, int]:
             """Residual sum of squares, and rank"""
-            places = np.concatenate(
-                [np.arange(part.start, part.stop) for part in parts[:-1] if part not in without]
-            )
-            kept, root = pivoted(
-                products[np.ix_(places, places)], np.sqrt(np.diagonal(products)[places])
-            )
-            half = solve_triangular(root, products[places[kept], -1], lower=True)
-            return products[-1, -1] - half @ half, len(kept)
+            places = [np.r_[part] for part in (base, *others) if part not in without]
+            rank, left = sweep_out(products, np.concatenate(places), len(products) - 1)
+            return float(left[0, 0]), rank
 
         for name, part in own.items():
             nested = [own[inner] for inner, outer in self.design.nested if outer == name]
             (full, rank), (left, rank_left) = fitted(nested), fitted([*nested, part])
-            rss = found.full, found.full + left - full
-            ranks = found.full_rank - np.array([1.0, 1.0 + rank - rank_left])
-            both = Residuals(
-                np.tile(rss, (2, 1)), np.tile(ranks, (2, 1)), np.full(2, float(self.n_windows)), 1.0
-            )
-            p_values = mean_p_values(both, allowed) if rank_left < rank else np.full(2, np.nan)
+            p_values = np.full(2, np.nan)
+            if rank_left < rank:
+                both = Residuals(
+                    np.tile([found.full, found.full + left - full], (2, 1)),
+                    np.tile(found.full_rank - np.array([1.0, 1.0 + rank - rank_left]), (2, 1)),
+                    np.full(2, float(self.n_windows)),
+                    1.0,
+                )
+                p_values = mean_p_values(both, allowed)
             tests.append(ComponentTest(name, False, *p_values.tolist()))
         if self.design.variable is not None:
             p_values = self._score_test([found, found]).p_values(allowed / self.n_windows)
@@ -657,64 +600,54 @@ class StructuredDeviations(DeviationModel):
         them, at equally many rows apart. They may deviate by the likeliest share of the noise, or
         by that which is tolerated at most."""
         assert self.design.values is not None
-        (columns, found), n = self._one(mask), self.n_windows
+        columns, found = self._one(mask)
         assembled = self._assembled(columns)
-        k = len(columns) + 1
-        products, parts, *_ = assembled
-        turn = self._turn(assembled)
-        along = parts[-1]
-        # Deviations of coefficients in the coordinates in which their prior is simple.
-        change = np.eye(len(products))
-        change[along, along] = np.kron(turn, np.eye(N_COSINES))
-        products = change.T @ products @ change
-        share = max(found.share, CAP)
-        fixed = slice(0, along.start)
-        penalised = products[:-1, :-1] + np.diag(
-            np.append(np.zeros(along.start), np.full(k * N_COSINES, 1.0 / share))
+        products = assembled.products
+        fixed = assembled.parts[-1].start
+        penalty = np.zeros(len(products) - 1)
+        penalty[fixed:] = 1.0 / max(found.share, CAP)
+        covariance = np.linalg.pinv(
+            products[:-1, :-1] + np.diag(penalty), rcond=PIVOT_TOLERANCE, hermitian=True
         )
-        covariance = np.linalg.pinv(penalised, rcond=PIVOT_TOLERANCE, hermitian=True)
         theta = covariance @ products[:-1, -1]
-        noise = (products[-1, -1] - theta @ products[:-1, -1]) / (n - found.full_rank)
+        left = products[-1, -1] - theta @ products[:-1, -1]
+        noise = left / (self.n_windows - found.full_rank)
         order = np.argsort(self.design.values, kind="stable")
         rows = order[np.unique(np.linspace(0, len(order) - 1, points).round().astype(int))]
-        weights = np.zeros((len(rows), k, len(theta)))
-        average = self.modulators.values[:, : self.modulators.along.start].mean(axis=0)
-        starts = [0, *(part.start for part in self.modulators.factors)]
-        for part, start in zip(parts[:-1], starts, strict=True):
-            width = (part.stop - part.start) // k
-            weights[:, :, part] = np.kron(np.eye(k), average[start : start + width])
-        basis = self.modulators.values[rows, self.modulators.along]
-        weights[:, :, along] = np.einsum("gi,rb->rgib", turn, basis).reshape(len(rows), k, -1)
-        estimates = np.einsum("rgt,t->rg", weights, theta)
-        errors = np.sqrt(np.einsum("rgt,tu,rgu->rg", weights, noise * covariance, weights))
-        common = weights[0][:, fixed] @ theta[fixed]
-        (means, sizes), names = self._units, np.array(self.features.columns, dtype=object)[columns]
+        # Of the level and each coefficient, on average over the levels of factors
+        average = self.modulators.values.mean(axis=0)
+        k = len(columns) + 1
+        usual = np.hstack([np.kron(np.eye(k), average[part]) for part in self.modulators.groups])
+        basis = self.modulators.values[rows, None, self.modulators.along]
+        weights = np.concatenate(
+            [np.tile(usual, (len(rows), 1, 1)), np.kron(assembled.turn, basis)], axis=2
+        )
+        variances = np.einsum("rgt,tu,rgu->rg", weights, noise * covariance, weights, optimize=True)
+        means, sizes = self._units
         scale = sizes[-1] / np.append(1.0, sizes[columns])
         shift = np.append(means[-1], np.zeros(k - 1))
-        told = estimates * scale + shift, errors * scale, common * scale + shift
         return Curves(
-            ("", *names),
-            self.design.values[rows],
-            *told,
-            self._coefficient_p_values(columns, found),
+            columns=("", *np.array(self.features.columns, dtype=object)[columns]),
+            values=self.design.values[rows],
+            estimates=weights @ theta * scale + shift,
+            errors=np.sqrt(variances) * scale,
+            common=usual @ theta[:fixed] * scale + shift,
+            p_values=self._coefficient_p_values(assembled, found),
         )
 
-    def _coefficient_p_values(self, columns: Integers, found: Swept) -> Floats:
+    def _coefficient_p_values(self, assembled: Assembled, found: Swept) -> Floats:
         """(k + 1,) of the level and each coefficient, that it alone changes along the variable, by
         the score test with what its column has beyond the others"""
-        products, parts, *_ = self._assembled(columns)
-        k = len(columns) + 1
-        fixed = parts[-1].start
-        lengths = np.sqrt(np.diagonal(products))
-        kept, root = pivoted(products[:fixed, :fixed], lengths[:fixed])
-        half = solve_triangular(root, products[kept][:, fixed:], lower=True)
-        left = products[fixed:, fixed:] - half.T @ half
+        products = assembled.products
+        k = len(assembled.turn)
+        fixed = assembled.parts[-1].start
+        _, left = sweep_out(products, slice(fixed), fixed)
         inverse = np.linalg.inv(products[:k, :k])
         own = inverse * np.sqrt(self.n_windows / np.diagonal(inverse))
-        c = np.einsum(
-            "gj,gbhd,hj->jbd", own, left[:-1, :-1].reshape(k, N_COSINES, k, N_COSINES), own
-        )
-        s = np.einsum("gj,gb->jb", own, left[:-1, -1].reshape(k, N_COSINES))
+        own = np.linalg.solve(assembled.turn, own)
+        square = left[:-1, :-1].reshape(k, N_COSINES, k, N_COSINES)
+        c = np.einsum("gj,gbhd,hj->jbd", own, square, own)
+        s = own.T @ left[:-1, -1].reshape(k, N_COSINES)
         gammas, vectors = np.linalg.eigh(c)
         squares = np.where(gammas > 0.0, np.einsum("jbd,jb->jd", vectors, s) ** 2, 0.0)
         left_over = np.full(k, found.full)
@@ -724,72 +657,57 @@ class StructuredDeviations(DeviationModel):
     # ---------------------------------------------------------------- spread
 
     @cached_property
-    def _sizes(self) -> tuple[Floats, Floats, NDArray[np.intp], Floats, Floats, Floats]:
-        """Of modulators in windows, for absolute residuals: values, factor of those of constant and
-        factors, which of these are kept, what they take of the cosines, and eigenvalues and vectors
-        of what is left"""
+    def _sizes(self) -> tuple[Floats, Floats, Floats]:
+        """Of modulators in windows, for absolute residuals: an orthonormal basis (n, r) of constant
+        and factors, what these leave of the cosines, along the eigenvectors of its products, and
+        the eigenvalues"""
         values = self.modulators.values[self.windows[:, 0]]
-        fixed = self.modulators.along.start
-        gram = values.T @ values
-        kept, root = pivoted(gram[:fixed, :fixed], np.sqrt(np.diagonal(gram)[:fixed]))
-        half = solve_triangular(root, gram[kept][:, fixed:], lower=True)
-        return values, root, kept, half, *np.linalg.eigh(gram[fixed:, fixed:] - half.T @ half)
+        fixed = values[:, : self.modulators.along.start]
+        basis = fixed @ whitening_of(fixed.T @ fixed)
+        beside = values[:, self.modulators.along]
+        left = beside - basis @ (basis.T @ beside)
+        gammas, vectors = np.linalg.eigh(left.T @ left)
+        return basis, left @ vectors, gammas
 
     def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
         """Residuals (s, n) of the common fits of subsets (S, p), prewhitened, of some subsets at a
         time"""
-        used = self._used(masks)
         step = max(1, _AT_ONCE // self.data.n_rows)
         for start in range(0, len(masks), step):
             part = slice(start, min(start + step, len(masks)))
             weights = np.zeros((part.stop - start, self._columns.shape[1]))
-            filters = []
-            for row, (columns, found) in zip(
-                weights, zip(used[part], self.swept(masks[part]), strict=True), strict=True
-            ):
-                assert found is not None
-                row[np.append(0, 1 + np.flatnonzero(columns))] = -found.beta
-                row[-1] = 1.0
-                filters.append(found.filter)
+            weights[:, -1] = 1.0
+            _, found = self._inside(masks[part])
+            for row, used, each in zip(weights, self._used(masks[part]), found, strict=True):
+                row[:-1][np.append(True, used)] = -each.beta
             # No product of matrices: its rows round together.
             errors = np.einsum("sd,nd->sn", weights, self._columns)
-            yield part, np.einsum("snq,sq->sn", errors[:, self.windows], np.array(filters))
+            filters = np.array([each.filter for each in found])
+            yield part, np.einsum("snq,sq->sn", errors[:, self.windows], filters)
 
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) Levene's test along the variable and between the factors"""
         p_values = np.ones(len(masks))
         n = float(self.n_windows)
-        values, root, kept, half, gammas, vectors = self._sizes
-        fixed = self.modulators.along.start
+        basis, beside, gammas = self._sizes
+        rank = basis.shape[1]
         for part, errors in self.noise(masks):
             sizes = np.abs(errors)
-            sums = np.einsum("sn,nm->sm", sizes, values)
             squares = np.einsum("sn,sn->s", sizes, sizes)
-            pooled = squares - sums[:, 0] ** 2 / n
-            swept = solve_triangular(root, sums[:, kept].T, lower=True)
-            full = squares - np.sum(swept**2, axis=0)
-            allowed = n * tau**2 * (sums[:, 0] / n) ** 2 / (pooled / n)
-            rank = np.tile([len(kept) - 1.0, 0.0], (len(sizes), 1))
-            residuals = Residuals(np.column_stack([full, pooled]), rank, np.full(2, n), 1.0)
-            along = ((sums[:, fixed:].T - half.T @ swept).T @ vectors) ** 2
+            full = squares - np.sum(np.einsum("sn,nr->sr", sizes, basis) ** 2, axis=1)
+            along = np.einsum("sn,nb->sb", sizes, beside) ** 2
+            means = sizes.mean(axis=1)
+            pooled = squares - n * means**2
+            ranks = np.tile([rank - 1.0, 0.0], (len(sizes), 1))
+            residuals = Residuals(np.column_stack([full, pooled]), ranks, np.full(2, n), 1.0)
             score = ScoreTest(
-                np.tile(gammas, (len(sizes), 1)), along, full, np.full(len(sizes), n - len(kept))
+                np.tile(gammas, (len(sizes), 1)), along, full, np.full(len(sizes), n - rank)
             )
+            allowed = n * tau**2 * means**2 / (pooled / n)
             p_values[part] = self._joined(residuals, score, allowed)
         return p_values
 
     # ---------------------------------------------------------------- fits
-
-    def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, Mask]:
-        """Rows with the features of one subset (p,), filtered, and the subset there"""
-        (_, found), held = self._one(mask), held_features(mask[None])
-        rows = self.data.by_labels.narrowed(held)
-        X, y = (
-            np.einsum("nq...,q->n...", values[self.windows], found.filter)
-            for values in (rows.X, rows.y)
-        )
-        index = rows.environment_index[self.windows[:, 0]]
-        return replace(rows, X=X, y=y, environment_index=index), mask[held]
 
     @property
     def _in_sequence(self) -> bool:
@@ -799,17 +717,16 @@ class StructuredDeviations(DeviationModel):
         """In sequences slopes are those of prewhitened rows, and intercepts such that residuals
         average 0."""
         mask = as_mask(subset, self.feature_names)
+        model, chosen = self.compared_by(mask)
+        fit = model.fit(chosen, local)
         if not self._in_sequence:
-            return super().fit(mask, local)
-        rows, chosen = self._prewhitened(mask)
-        fit = gaussian_fits.linear_fit(rows, Moments.from_data(rows), chosen, local)
-        columns = np.append(
-            self.moments.feature_columns[self.features.expand(mask)], self.moments.outcome
-        )
-        means = np.vstack([self.moments.means, self.moments.pooled_mean])[:, columns]
+            return fit
+        columns = self.moments.feature_columns[self.features.expand(mask)]
+        means = np.vstack([self.moments.means, self.moments.pooled_mean])
         slopes = np.vstack([fit.local_coefficients, fit.coefficients])
-        levels = means[-len(slopes) :, -1] - np.sum(
-            np.nan_to_num(slopes) * means[-len(slopes) :, :-1], axis=1
+        means = means[-len(slopes) :]
+        levels = means[:, self.moments.outcome] - np.sum(
+            np.nan_to_num(slopes) * means[:, columns], axis=1
         )
         return replace(fit, intercept=float(levels[-1]), local_intercepts=levels[:-1])
 
@@ -817,13 +734,8 @@ class StructuredDeviations(DeviationModel):
         return super().fit(mask, local=False)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        mask = as_mask(subset, self.feature_names)
-        if not self._in_sequence:
-            return super().standard_errors(mask)
-        rows, chosen = self._prewhitened(mask)
-        return gaussian_fits.linear_errors(
-            rows, Moments.from_data(rows), rows.features.expand(chosen)
-        )
+        model, chosen = self.compared_by(as_mask(subset, self.feature_names))
+        return model.standard_errors(chosen)
 
     def own_estimates(self, subset: Subset, printed: Estimates) -> None:
         """Coefficients deviate by factors and along the variable, and not by one label."""
@@ -833,8 +745,16 @@ class StructuredDeviations(DeviationModel):
         """By environments as tables show them, of prewhitened rows where there are sequences."""
         if not self._in_sequence:
             return self.linear, mask
-        rows, chosen = self._prewhitened(mask)
-        return GaussianFromMoments(rows, self.n_jobs), chosen
+        _, found = self._one(mask)
+        held = held_features(mask[None])
+        rows = self.data.by_labels.narrowed(held)
+        filtered = replace(
+            rows,
+            X=np.einsum("nqk,q->nk", rows.X[self.windows], found.filter),
+            y=rows.y[self.windows] @ found.filter,
+            environment_index=rows.environment_index[self.windows[:, 0]],
+        )
+        return GaussianFromMoments(filtered, self.n_jobs), mask[held]
 
     # ---------------------------------------------------------------- what engines ask
 
