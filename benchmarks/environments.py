@@ -16,7 +16,8 @@ python benchmarks/environments.py speed                    how many subsets a se
 | crossed | hospital by year: exact discovery, and whether the factor that matters is named |
 | large | whether free and random deviations say the same where environments are large |
 | new | coverage of 90% intervals in new sites, of rows and means of 20; t: least squares |
-| intervals | 95% intervals of effects and 90% of new rows, by E; "N − k": by ω² alone |
+| intervals | 95% intervals of effects and 90% of new rows, by E; "N − k": by ω² alone; warned: |
+|   | how often a warning says that new environments may be covered less often |
 
 The world, in every part: the outcome is x0 - 0.7 x1 + 0.8 x2 + noise of variance 1. x3, x4 and x5
 follow from it: (1 + a) y + b + c x0 + noise of variance 1, where a, b, c are 0 but for what the
@@ -53,7 +54,7 @@ from sklearn.linear_model import LinearRegression
 from _harness import best_seconds, digest, header, table
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, along
 from invariance.decisions.components import components_of
-from invariance.exceptions import InvarianceError
+from invariance.exceptions import InvarianceError, PredictionWarning
 from invariance.models.invariance_test import CAP, InvarianceTest
 from invariance.models.random_deviations import GaussianRandomDeviations, coordinates
 
@@ -427,8 +428,11 @@ def intervals(
     fitted = table[table["site"] < n_sites]
     fresh = table[table["site"] >= n_sites]
     model = fit(fitted, "site", deviations).set_params(predict_with="everything")
-    low, high = model.predict_interval(fresh, coverage=0.9).T
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        low, high = model.predict_interval(fresh, coverage=0.9).T
     figures = {
+        "warned": float(any(issubclass(w.category, PredictionWarning) for w in caught)),
         "new rows": float(np.mean((low <= fresh["y"]) & (fresh["y"] <= high))),
         "width": float(np.median(high - low)),
     }
@@ -532,7 +536,7 @@ def cells() -> dict[str, dict[str, Callable[[np.random.Generator], Figures]]]:
             new, n_sites, rows, moves, tails
         )
     for n_sites, n, moves in product(
-        (4, 6, 10, 20), (10, 50), ("intercept", "slope", "all", "nothing")
+        (4, 6, 8, 10, 20), (10, 50), ("intercept", "slope", "all", "nothing")
     ):
         found["intervals"][f"{n_sites} sites of {n} rows, {moves}"] = partial(
             intervals, n_sites, n, moves, "random"

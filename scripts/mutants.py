@@ -374,6 +374,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "permuted-spread",
+        "where noise has heavy tails, an environment with an outlier has other noise",
+        old="new",
+        file="decisions/environments.py",
+        find="chance = self._chance_of_spread if name == VARIANCE else self._chance_of_tails",
+        replace="chance = 0.0 if name == VARIANCE else self._chance_of_tails",
+        tests=(
+            "tests/models/test_permutation.py::test_no_environment_is_named_for_the_size_of_heavy_noise",
+        ),
+    ),
+    Mutant(
         "permuted-normal",
         "environments are judged by permutations where residuals are normal, too",
         old="new",

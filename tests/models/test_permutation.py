@@ -8,14 +8,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import f
+from scipy.stats import f, f_oneway
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.decisions.environments import ALARM, environment_tests, worst_environment
 from invariance.decisions.pipeline import FitSettings
+from invariance.exceptions import NotInvariantWarning
 from invariance.models import gaussian, permutation
 from invariance.models.invariance_test import EACH
-from invariance.models.permutation import ENOUGH, PERMUTATIONS, permutation_p_value, sampled_rows
+from invariance.models.permutation import (
+    ENOUGH,
+    PERMUTATIONS,
+    permutation_p_value,
+    sampled_rows,
+    scatter_p_value,
+)
 
 ALL = np.ones((1, 3), dtype=bool)
 STRICT = Tolerance.strict(0.01)
@@ -63,6 +70,12 @@ def smallest_p_value(X: np.ndarray, y: np.ndarray, places: np.ndarray) -> float:
     )
 
 
+def smallest_of_means(sizes: np.ndarray, places: np.ndarray) -> float:
+    """Of F tests of the mean of each environment against the rest"""
+    groups = [(sizes[places == e], sizes[places != e]) for e in np.unique(places)]
+    return min(f_oneway(*each).pvalue for each in groups)
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permutation, "PERMUTATIONS", 120)
@@ -101,6 +114,22 @@ def test_permuted_residuals_deviate_as_often_as_refits_to_them_say() -> None:
     smallest = np.median(values)
     taken = int(np.flatnonzero(np.cumsum(values <= smallest) == ENOUGH)[0]) + 1
     assert permutation_p_value(X, y, places, smallest) == ENOUGH / taken
+
+
+@pytest.mark.usefixtures("few")
+def test_permuted_sizes_deviate_as_often_as_f_tests_of_them_say() -> None:
+    rng = np.random.default_rng(5)
+    places = np.repeat([0, 1, 3], [3, 20, 23])
+    sizes = np.abs(rng.standard_t(3, size=46))
+    order = np.argsort(sizes)
+    drawn = permutation._permutations(46, 0, 50)
+    values = [smallest_of_means(sizes[order][places_of], places[order]) for places_of in drawn]
+    smallest = np.median(values)
+    taken = int(np.flatnonzero(np.cumsum(values <= smallest) == ENOUGH)[0]) + 1
+    assert scatter_p_value(sizes, places, smallest) == ENOUGH / taken
+    rows = rng.permutation(46)
+    assert scatter_p_value(sizes[rows], places[rows], smallest) == ENOUGH / taken
+    assert scatter_p_value(sizes, places, 1e-300) == 0.0
 
 
 def test_order_and_units_do_not_count() -> None:
@@ -185,6 +214,29 @@ def test_random_deviations_name_no_environment_for_its_tails() -> None:
         assert worst_environment(alone.each()).p_value < ALARM / 20
         worst = worst_environment(tested.each())
         assert worst.environment == 19 if rogue else worst.p_value >= ALARM / 20
+
+
+@pytest.mark.parametrize("seed", [3, 27])
+def test_no_environment_is_named_for_the_size_of_heavy_noise(seed: int) -> None:
+    """Levene's test of one environment takes absolute residuals for normal."""
+    data = heavy(0.0, [seed, 15, 20], n=15, n_environments=20)
+    fitted = BIP(progress=False).fit(data)
+    model = fitted.decision_.findings.target.model
+    p_values = model.absolute_p_values(fitted.support_)
+    assert p_values.min() < ALARM / 20 / 3
+    assert fitted.decision_.worst is None
+    assert fitted.invariant_
+
+
+def test_an_environment_with_other_noise_is_named_under_heavy_tails() -> None:
+    data = heavy(0.0, [0, 15, 20], n=15, n_environments=20)
+    last = data.environment_index == 19
+    noise = data.y - data.X @ [1.0, -1.0, 0.5]
+    noisy = replace(data, y=data.y + np.where(last, 9.0 * (noise - noise.mean()), 0.0))
+    with pytest.warns(NotInvariantWarning):
+        worst = BIP(progress=False).fit(noisy).decision_.worst
+    assert worst is not None
+    assert worst.environment == 19
 
 
 def test_what_permutations_never_reach_keeps_the_p_value_of_the_f_tests() -> None:

@@ -95,8 +95,8 @@ class EnvironmentTests(ABC):
 
 
 class CheckedTails(EnvironmentTests):
-    """Tests of one subset by the law of normal noise, whose p-values of coefficients are checked by
-    permutations."""
+    """Tests of one subset by the law of normal noise, whose p-values are checked by permutations if
+    residuals have heavy tails."""
 
     _mask: Mask
 
@@ -118,16 +118,25 @@ class CheckedTails(EnvironmentTests):
             24.0 / model.n_rows
         ):
             return 0.0
-        each = model.invariance_test(chosen, _ASKED).each[0]
-        return (
-            0.0 if np.isnan(each) else float(1.0 - (1.0 - each) ** (1.0 / len(self.environments)))
-        )
+        each = float(model.invariance_test(chosen, _ASKED).each[0])
+        return 0.0 if np.isnan(each) else self._of_one(each)
 
-    def _beyond_tails(self, part: DeviancePart) -> DeviancePart:
-        """The part, with the p-value of permutations if that of the F test raises an alarm."""
+    @property
+    def _chance_of_spread(self) -> float:
+        """The same of the mean absolute residual of an environment"""
+        return 0.0
+
+    def _of_one(self, p_value: float) -> float:
+        """Return the p-value of one environment, from that of the smallest of all."""
+        return float(1.0 - (1.0 - p_value) ** (1.0 / len(self.environments)))
+
+    def _beyond_tails(self, name: str, part: DeviancePart) -> DeviancePart:
+        """Return the part, with the p-value of permutations if that of the F test raises an
+        alarm."""
         if part.p_value is None or part.p_value >= ALARM / len(self.environments):
             return part
-        return replace(part, p_value=max(part.p_value, self._chance_of_tails))
+        chance = self._chance_of_spread if name == VARIANCE else self._chance_of_tails
+        return replace(part, p_value=max(part.p_value, chance))
 
 
 class GaussianTests(CheckedTails):
@@ -233,9 +242,7 @@ class GaussianTests(CheckedTails):
         }
         parts = {name: part for name, part in parts.items() if name in self._model.compares}
         if e is not None:
-            parts |= {
-                name: self._beyond_tails(part) for name, part in parts.items() if name != VARIANCE
-            }
+            parts = {name: self._beyond_tails(name, part) for name, part in parts.items()}
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
@@ -318,6 +325,18 @@ class RandomDeviationTests(CheckedTails):
         return GaussianFromMoments(model.moments if model.data is None else model.data)
 
     @cached_property
+    def _of_spread(self) -> Floats | None:
+        """p-values (E,) of the mean absolute residual of each environment; None without the rows"""
+        return self._model.absolute_p_values(self._mask)
+
+    @cached_property
+    def _chance_of_spread(self) -> float:
+        if self._of_spread is None or not self._model.has_heavy_tails(self._mask):
+            return 0.0
+        smallest = float(self._of_spread.min())
+        return self._of_one(self._model.permuted_spread(self._mask, smallest))
+
+    @cached_property
     def _at(self) -> Coordinates | None:
         return (
             coordinates(self._model, self._mask)
@@ -352,23 +371,25 @@ class RandomDeviationTests(CheckedTails):
             own = min(float(score[0] ** 2 / form[0, 0]), whole)
         rank = int(kept.sum())
         freedom = n - model.spent - k
-        absolute = model.absolute_p_value(self._mask, e)
+        spread = self._of_spread
         parts = {
-            INTERCEPT: self._beyond_tails(
-                _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0)
+            INTERCEPT: _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0),
+            SLOPES: _f_test(
+                n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0
             ),
-            SLOPES: self._beyond_tails(
-                _f_test(n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0)
-            ),
-            VARIANCE: nothing if absolute is None else DeviancePart(0.0, absolute),
+            VARIANCE: nothing if spread is None else DeviancePart(0.0, float(spread[e])),
         }
-        parts = {name: part for name, part in parts.items() if name in (*model.compares, VARIANCE)}
+        parts = {
+            name: self._beyond_tails(name, part)
+            for name, part in parts.items()
+            if name in (*model.compares, VARIANCE)
+        }
         together = _f_test(n, left, left - whole, rank, float(freedom - rank), 1.0)
         mean = n * (digamma(0.5 * freedom) - digamma(0.5 * (freedom - rank)))
-        spread = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
+        sd = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
         exact = 1.0 if together.p_value is None else together.p_value
         return Deviation(
-            together.deviance, float(mean), float(spread), exact, _p_value_of_parts(parts), parts
+            together.deviance, float(mean), float(sd), exact, _p_value_of_parts(parts), parts
         )
 
 

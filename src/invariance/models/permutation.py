@@ -3,12 +3,13 @@ put right."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import betaincinv
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..moments.least_squares import unit_rows
 
 # Permutations, and after how many that deviate as much as the data no more are drawn.
@@ -80,10 +81,9 @@ def permutation_p_value(
             1.0 / betaincinv(0.5 * left, 0.5 * degrees[tested], smallest) - 1.0
         )
     total = float(residuals @ residuals)
-    reached = 0
-    at_once = max(1, min(_AT_ONCE, _MOST_NUMBERS // len(residuals)))
-    for first in range(0, PERMUTATIONS, at_once):
-        drawn = residuals[_permutations(len(residuals), first, min(at_once, PERMUTATIONS - first))]
+
+    def deviate(order: Integers) -> Mask:
+        drawn = residuals[order]
         scores = np.stack([drawn[:, part] @ columns[part] for part in rows])
         whole = scores.sum(axis=0)
         fitted = _squares(scores, own)
@@ -92,7 +92,39 @@ def permutation_p_value(
         if within:
             varying = total - sum(drawn[:, part].mean(axis=1) ** 2 * len(part) for part in rows)
         variance = (varying - fitted.sum(axis=0)) / left
-        counts = reached + np.cumsum((saved >= limits[:, None] * variance).any(axis=0))
+        return np.asarray((saved >= limits[:, None] * variance).any(axis=0))
+
+    return _share_of_permutations(len(residuals), deviate)
+
+
+def scatter_p_value(sizes: Floats, places: Integers, smallest: float) -> float:
+    """Return how often F tests of the mean of each environment against the rest have a p-value of
+    at most `smallest` when absolute residuals `sizes` (n,) are permuted over all rows; 0 if never.
+
+    This is Levene's test of one environment, as `permutation_p_value` is the F test of one."""
+    n = len(sizes)
+    order = _canonical_order(np.empty((n, 0)), sizes, places)
+    centred = (sizes - sizes.mean())[order]
+    member = (places[order, None] == np.unique(places)).astype(float)
+    counts = member.sum(axis=0)
+    # What an own mean has to save of the sum of squares
+    limit = float(centred @ centred) * (1.0 - betaincinv(0.5 * n - 1.0, 0.5, smallest))
+
+    def deviate(order: Integers) -> Mask:
+        saved = (centred[order] @ member) ** 2 * n / (counts * (n - counts))
+        return np.asarray((saved >= limit).any(axis=1))
+
+    return _share_of_permutations(n, deviate)
+
+
+def _share_of_permutations(n: int, deviate: Callable[[Integers], Mask]) -> float:
+    """Return the share of permutations (b, n) that deviate (b,) as much as the data, 0 if none
+    does."""
+    reached = 0
+    at_once = max(1, min(_AT_ONCE, _MOST_NUMBERS // n))
+    for first in range(0, PERMUTATIONS, at_once):
+        drawn = _permutations(n, first, min(at_once, PERMUTATIONS - first))
+        counts = reached + np.cumsum(deviate(drawn))
         if counts[-1] >= ENOUGH:
             return ENOUGH / (first + 1 + int(np.argmax(counts >= ENOUGH)))
         reached = int(counts[-1])

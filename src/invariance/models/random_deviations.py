@@ -53,6 +53,7 @@ from .base import (
 from .gaussian import GaussianFromMoments, GaussianModel
 from .gaussian_fits import linear_errors, linear_fit
 from .invariance_test import (
+    HEAVY,
     Difference,
     InvarianceTest,
     Residuals,
@@ -65,6 +66,7 @@ from .invariance_test import (
     standardised,
     without_spread,
 )
+from .permutation import sampled_rows, scatter_p_value
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
@@ -221,31 +223,51 @@ class GaussianRandomDeviations(DeviationModel):
             found[part] = levene_p_values(sums, squares, self.moments.counts.astype(float), tau)
         return found
 
-    def absolute_p_value(self, mask: Mask, e: int) -> float | None:
-        """That absolute residuals of a subset (p,) have the same mean in one environment as in all
-        others; None without the rows"""
+    def absolute_p_values(self, mask: Mask) -> Floats | None:
+        """Return p-values (E,) of the same mean of absolute residuals of a subset (p,) in an
+        environment as in all others; None without the rows."""
         if self.data is None:
             return None
         (sums,), (squares,) = self._absolute_residuals(mask[None])
         n = float(self.n_rows)
-        own = float(self.moments.counts[e])
-        scatter = squares - sums.sum() ** 2 / n
-        gap = sums[e] - sums.sum() * own / n
-        saved = gap**2 / (own * (1.0 - own / n))
-        return float(
-            fdtrc(1.0, n - 2.0, saved / max(scatter - saved, np.finfo(float).tiny) * (n - 2.0))
-        )
+        own = self.moments.counts.astype(float)
+        gaps = sums - sums.sum() * own / n
+        saved = gaps**2 / (own * (1.0 - own / n))
+        left = np.maximum(squares - sums.sum() ** 2 / n - saved, np.finfo(float).tiny)
+        return np.asarray(fdtrc(1.0, n - 2.0, saved / left * (n - 2.0)))
+
+    def has_heavy_tails(self, mask: Mask) -> bool:
+        """Return whether residuals of a subset (p,) have heavier tails than normal noise."""
+        if self.data is None:
+            return False
+        squares = self._absolutes(mask[None])[0] ** 2
+        kurtosis = float((squares**2).mean() / squares.mean() ** 2) - 3.0
+        return bool(kurtosis > HEAVY * np.sqrt(24.0 / self.n_rows))
+
+    def permuted_spread(self, mask: Mask, smallest: float) -> float:
+        """Return how often permuted absolute residuals of a subset (p,) give an environment so
+        small a p-value (`scatter_p_value`)."""
+        (sizes,) = self._absolutes(mask[None])
+        places = np.repeat(np.arange(self.n_environments), self.moments.counts)
+        rows = sampled_rows(places)
+        return scatter_p_value(sizes[rows], places[rows], smallest)
 
     def _absolute_residuals(self, masks: Mask) -> tuple[Floats, Floats]:
         """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their
         squares (S,)"""
-        X, y, starts = self._rows_by_environment
+        absolute = self._absolutes(masks)
+        starts = self._rows_by_environment[2]
+        return np.add.reduceat(absolute, starts, axis=1), (absolute**2).sum(axis=1)
+
+    def _absolutes(self, masks: Mask) -> Floats:
+        """Return absolute residuals (S, N) of pooled fits of subsets (S, p), environment by
+        environment."""
+        X, y, _ = self._rows_by_environment
         columns = self.moments.feature_columns
         slopes = pooled_slopes(self._sites, *self._places(masks))[:, columns + 1]
         slopes *= self.pooled_scale[columns] / self.pooled_scale[self.moments.outcome]
         # One product for each subset: one for all would round differently with their number.
-        absolute = np.abs(y - np.array([own @ X for own in slopes]).reshape(len(slopes), len(y)))
-        return np.add.reduceat(absolute, starts, axis=1), (absolute**2).sum(axis=1)
+        return np.abs(y - np.array([own @ X for own in slopes]).reshape(len(slopes), len(y)))
 
     @cached_property
     def _rows_by_environment(self) -> tuple[Floats, Floats, Integers]:
