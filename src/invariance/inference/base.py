@@ -38,7 +38,7 @@ _LONG_STEPS = 4_500_000_000  # half a minute of one core
 # as a score.
 _SAMPLED_SUBSETS = 1 << 18
 # Of what are engines here
-_PAPERS_NAMES = {"bip": ("exact",), "bip-exact": ("exact",), "bip-vi": ("vi", "vi-simulation")}
+_PAPERS_NAMES = {"bip": ("exact",), "bip-exact": ("exact",), "bip-vi": ("vi-simulation", "vi")}
 
 
 @dataclass(frozen=True, eq=False)
