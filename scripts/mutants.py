@@ -1288,14 +1288,8 @@ MUTANTS = (
         "p-values of interactions take standard errors of few rows as known",
         old="new",
         file="decisions/decision.py",
-        find=(
-            "        return (\n"
-            "            None\n"
-            "            if own is None\n"
-            "            else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])\n"
-            "        )\n"
-        ),
-        replace="        return None if own is None else heterogeneity(own.values[:-1], own.errors[:-1])\n",
+        find="return heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])",
+        replace="return heterogeneity(own.values[:-1], own.errors[:-1])",
         tests=("tests/decisions/test_effects.py",),
     ),
     Mutant(
