@@ -1436,8 +1436,8 @@ MUTANTS = (
         "a sweep searches compatible subsets of every outcome, whatever its rule selects by",
         old="new",
         file="sweeps/fitting.py",
-        find='if getattr(rule, "by_prediction", False) and findings.predictive is None:',
-        replace="if decision.posterior is findings.posterior and findings.predictive is None:",
+        find="if asks_for_compatible(rule) and findings.predictive is None:",
+        replace="if findings.ranking(rule) is findings.posterior and findings.predictive is None:",
         tests=(
             "tests/sweeps/test_sweep.py::test_rules_that_take_the_posterior_as_it_is_start_no_search",
         ),
