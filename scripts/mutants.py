@@ -1291,14 +1291,8 @@ MUTANTS = (
         "p-values of interactions take standard errors of few rows as known",
         old="new",
         file="decisions/decision.py",
-        find=(
-            "        return (\n"
-            "            None\n"
-            "            if own is None\n"
-            "            else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])\n"
-            "        )\n"
-        ),
-        replace="        return None if own is None else heterogeneity(own.values[:-1], own.errors[:-1])\n",
+        find="return heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])",
+        replace="return heterogeneity(own.values[:-1], own.errors[:-1])",
         tests=("tests/decisions/test_effects.py",),
     ),
     Mutant(
@@ -1445,8 +1439,8 @@ MUTANTS = (
         "a sweep searches compatible subsets of every outcome, whatever its rule selects by",
         old="new",
         file="sweeps/fitting.py",
-        find='if getattr(rule, "by_prediction", False) and findings.predictive is None:',
-        replace="if decision.posterior is findings.posterior and findings.predictive is None:",
+        find="if asks_for_compatible(rule) and findings.predictive is None:",
+        replace="if findings.ranking(rule) is findings.posterior and findings.predictive is None:",
         tests=(
             "tests/sweeps/test_sweep.py::test_rules_that_take_the_posterior_as_it_is_start_no_search",
         ),

@@ -33,8 +33,7 @@ _SAMPLED = (
 GONE = (
     "predictive.diagnostics.streamed",
     *(f"posterior.diagnostics.{name}" for name in _SAMPLED),
-    "diagnosis.leading",
-    "diagnosis.experiments",
+    *(f"{what}.{gone}" for what in ("diagnosis", "explain") for gone in ("leading", "experiments")),
 )
 # Words for people, clocks and rounding errors.
 LEFT_OUT = {

@@ -268,7 +268,7 @@ def explain(
         luck = [Section("Chance", (or_why_not(model.chance_selection),))] if told else []
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
-        write = partial(diagnosis.to_json, luck=model.decision_.known.get("luck") if told else None)
+        write = partial(diagnosis.to_json, luck=model.decision_.known["luck"] if told else None)
         deliver(text, outputs, {"json": write, "plot": draw})
 
 

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..prediction.model_choice import Choice
+    from ..prediction.new_environments import NewEnvironments
     from ..prediction.predictions import Predictions
 
 # Of a subset that is not compatible with invariance, or of one environment
@@ -438,14 +439,14 @@ UNCHALLENGED = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
-    """The subset (p,) that a rule chose; predictions : by it or by all features, where these were
-    asked for; predict_with : which of these was asked for"""
+    """The subset (p,) that a rule chose; predictions : by it or by all features; predict_with :
+    which of these was asked for"""
 
     findings: Findings
     mask: Mask
     rule: Rule
-    predictions: Predictions | None = None
-    predict_with: PredictWith = "auto"
+    predictions: Predictions
+    predict_with: PredictWith
 
     @property
     def model(self) -> BoundModel:
@@ -539,9 +540,7 @@ class Decision(Rendered):
         between = self.between_environments
         if between is None or not self.selected:
             return found
-        figures = zip(
-            *map(np.ndarray.tolist, (between.tau, between.i2, between.p_value)), strict=True
-        )
+        figures = np.array([between.tau, between.i2, between.p_value]).T.tolist()
         each = (dict(zip(("tau", "i2", "p_interaction"), row, strict=True)) for row in figures)
         return replace(found, by_feature=dict(zip(self.columns, each, strict=True)))
 
@@ -550,8 +549,7 @@ class Decision(Rendered):
         """Whether baselines are the same, given those effects; None if environments are not one
         label."""
         outcome_name = self.findings.posterior.outcome_name
-        kind = None if self.predictions is None else self.predictions.outcome.kind
-        return baseline_of(self.model, self.mask, outcome_name, kind)
+        return baseline_of(self.model, self.mask, outcome_name, self.predictions.outcome.kind)
 
     @cached_property
     def shifted(self) -> Names:
@@ -603,8 +601,7 @@ class Decision(Rendered):
     def posterior(self) -> Posterior:
         """By which the rule selects: the predictive one or, where no subset is compatible or the
         rule asks for it, the paper's."""
-        predictive = self.predictive if asks_for_compatible(self.rule) else None
-        return predictive or self.findings.posterior
+        return self.findings.ranking(self.rule)
 
     @property
     def selects_by_posterior(self) -> bool:
@@ -645,10 +642,9 @@ class Decision(Rendered):
     @cached_property
     def worst_at_all(self) -> WorstEnvironment | None:
         """The same at the full level: it may deviate in its baseline or its noise, too."""
-        full = self.findings.level is Level.full
-        return (
-            self.worst if full else self._worst_by(self.findings.target.model.at_level(Level.full))
-        )
+        if self.findings.level is Level.full:
+            return self.worst
+        return self._worst_by(self.findings.target.model.at_level(Level.full))
 
     def _worst_by(self, model: BoundModel) -> WorstEnvironment | None:
         compared = compared_model(model) is not None or model.compared_by(self.mask) is not None
@@ -753,16 +749,18 @@ class Decision(Rendered):
     @property
     def known(self) -> Fields:
         """What was asked for of the model and takes other fits: "luck" and "price"."""
-        found = {"luck": vars(self).get("chance_selection")}
-        if self.predictions is not None:
-            found["price"] = vars(self.predictions).get("cost_of_invariance")
-        return {name: value for name, value in found.items() if value is not None}
+        price = vars(self.predictions).get("cost_of_invariance")
+        return {"luck": vars(self).get("chance_selection"), "price": price}
 
     @property
-    def prediction(self) -> Choice | None:
-        """Whether all features predict, or the selected ones, and why; None where nothing
-        predicts."""
-        return None if self.predictions is None else self.predictions.choice
+    def prediction(self) -> Choice:
+        """Whether all features predict, or the selected ones, and why."""
+        return self.predictions.choice
+
+    @property
+    def new_environments(self) -> NewEnvironments:
+        """Errors of what predicts in environments that are left out."""
+        return self.predictions.new_environments(self.predict_with)
 
     @property
     def n_tried(self) -> int:
@@ -776,7 +774,6 @@ class Decision(Rendered):
     @property
     def predictor_in_words(self) -> str:
         """Return what predicts, and why."""
-        assert self.predictions is not None
         return self.predictions.told(self.predict_with)
 
     @property
@@ -955,7 +952,7 @@ class Decision(Rendered):
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
         tried = self.known_by_tolerance
         level = compatible.accepted.level
-        price = self.known.get("price")
+        known = self.known
         content = {
             "verdict": self.verdict,
             "level": self.level,
@@ -970,13 +967,11 @@ class Decision(Rendered):
             if tried is None
             else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
-            "luck": self.known.get("luck"),
+            "luck": known["luck"],
             "price_of_a_column": self.findings.score.price,
-            "predicts_with": None
-            if self.predictions is None
-            else self.predictions.resolved(self.predict_with),
-            "prediction": None if self.prediction is None else self.prediction.content,
-            "price": None if price is None else price.content,
+            "predicts_with": self.predictions.resolved(self.predict_with),
+            "prediction": self.prediction.content,
+            "price": None if known["price"] is None else known["price"].content,
             "absorbed_baselines": self.absorbed_baselines,
             "evidence": self.evidence,
             "compatible": {
@@ -1397,17 +1392,16 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "baseline", verdict.baseline
     if verdict.follows:
         yield "elsewhere", verdict.follows
-    known = {name: str(value) for name, value in decision.known.items()}
-    if "luck" in known:
-        yield "luck", known["luck"]
+    known = decision.known
+    if known["luck"] is not None:
+        yield "luck", str(known["luck"])
     yield (
         "selected",
         f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}",
     )
-    if decision.predictions is not None:
-        yield "predicts with", decision.predictor_in_words
-        if "price" in known:
-            yield "price", known["price"]
+    yield "predicts with", decision.predictor_in_words
+    if known["price"] is not None:
+        yield "price", str(known["price"])
     if posterior.n_environments > 1:
         judged_by = decision.model.judged_by(decision.accepted)
         least = (

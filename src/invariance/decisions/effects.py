@@ -52,7 +52,6 @@ class Unit(NamedTuple):
 def scale_of(decision: Decision) -> str:
     """What effects are, by the kind of outcome and the link: "difference", "odds ratio", "ratio of
     means" …"""
-    assert decision.predictions is not None
     outcome = decision.predictions.outcome
     known = {"identity": "difference", "logit": "odds ratio", "log": outcome.kind.ratio}
     if outcome.link not in known:
@@ -70,7 +69,6 @@ def effects(
     """Return the table of `Decision.effects`."""
     import pandas as pd
 
-    assert decision.predictions is not None
     scale = scale_of(decision)
     units = units_of(decision.predictions.selection.data)
     found = decision.coefficients(coverage)
@@ -134,8 +132,6 @@ def _between_environments(decision: Decision, coverage: float, n: int) -> dict[s
 def effect_records(decision: Decision) -> list[Fields] | None:
     """Return the rows of the table with those of environments, labels as text; None if there are no
     effects."""
-    if decision.predictions is None:
-        return None
     try:
         table = effects(decision, by_environment=True)
     except SettingError:  # with a link of a family's own
@@ -152,7 +148,7 @@ _SHORTEST_LABEL = 10
 
 def effect_section(decision: Decision) -> Section | None:
     """Return the effects of all rows together as text within 80 columns; None if there are none."""
-    if decision.predictions is None or not decision.columns:
+    if not decision.columns:
         return None
     try:
         table = effects(decision)

@@ -129,6 +129,11 @@ class Findings:
         self.candidates = None
         return None if found is None else found.stating(notes=(*found.notes, *self.posterior.notes))
 
+    def ranking(self, rule: Rule) -> Posterior:
+        """Return the posterior by which a rule selects: the predictive one or, where no subset is
+        compatible or the rule asks for it, the paper's."""
+        return (self.predictive if asks_for_compatible(rule) else None) or self.posterior
+
     def note(self, told: str) -> None:
         """Add a note to the posteriors that were found."""
         self.posterior = self.posterior.stating(notes=(*self.posterior.notes, told))

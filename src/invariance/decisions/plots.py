@@ -158,16 +158,17 @@ def _nothing(decision: Decision, kind: str) -> str:
 
 def _no_effects(decision: Decision) -> str:
     try:
-        curved = decision.predictions is None or effects(decision).empty
+        if not effects(decision).empty:
+            return ""
     except SettingError as error:  # with a link of one's own
         return str(error)[:1].upper() + str(error)[1:]
-    return "The selected features act by curves, which have no single effect." if curved else ""
+    return "The selected features act by curves, which have no single effect."
 
 
 def _nothing_left_out(decision: Decision, kind: str) -> str:
-    if decision.n_environments < 2 or decision.predictions is None:
+    if decision.n_environments < 2:
         return "With one environment none can be left out."
-    found = decision.predictions.new_environments(decision.predict_with)
+    found = decision.new_environments
     left_out = found.left_out
     if not left_out:
         return found.why_none
@@ -388,12 +389,6 @@ def _labelled(
     return Panels(panels)
 
 
-def _left_out(decision: Decision) -> Any:
-    """The errors in environments left out of what predicts."""
-    assert decision.predictions is not None
-    return decision.predictions.new_environments(decision.predict_with)
-
-
 _IDEAL = {"intercept": 0.0, "slope": 1.0}
 
 
@@ -402,7 +397,7 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
     with 95% intervals; the line is the mean over environments, dashed is what is right."""
     import pandas as pd
 
-    found = _left_out(decision)
+    found = decision.new_environments
     heads = {name: found.head_of(name) for name in ("intercept", "slope", found.kind.measure)}
     n = len(found.left_out)
     unknown = np.nan, np.nan
@@ -423,7 +418,7 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
 def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
     """A panel for each environment left out: mean outcomes of rows with similar predictions, with
     95% intervals."""
-    found = _left_out(decision)
+    found: Any = decision.new_environments
     left_out = [left for left in found.left_out if left.calibration is not None]
     shown = left_out[:top]
     panels = _panels(figure, len(shown), sharex=True, sharey=True)

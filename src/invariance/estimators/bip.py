@@ -239,8 +239,8 @@ class BIP(IntervalRegressor):
                 )  # the model, bound to sufficient statistics, × the prior
             with one_thread():
                 findings = settings.findings(target, self.progress, rng)  # one pass of the engine
-                decision = Decision(findings, settings.rule.select(findings), settings.rule)
-            self._keep_fit(data, settings, decision)
+                mask = settings.rule.select(findings)
+            self._keep_fit(data, Selection.known(settings, data, findings, mask))
         return self
 
     def _second_pass(
@@ -277,16 +277,18 @@ class BIP(IntervalRegressor):
         """The outcome model that is fitted, and the data with the classes that it predicts."""
         return resolve_family(as_family(self.family), data, self.deviations), data
 
-    def _keep_fit(self, data: Data, settings: FitSettings, decision: Decision) -> None:
+    def _keep_fit(self, data: Data, selection: Selection) -> None:
         """The findings, and what predicts by them."""
+        findings = selection.findings
+        settings = selection.settings
         if told := ended_early():
-            decision.findings.note(told)
+            findings.note(told)
             warn(told, ApproximationWarning)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         outcome = PredictedOutcome.of(data, settings.family)
-        selection = Selection.known(settings, data, decision.findings, decision.mask)
         self._predictions = Predictions(selection, outcome, self._regressor, self.progress)
-        decision = replace(decision, predictions=self._predictions, predict_with=self.predict_with)
+        about = self._predictions, self.predict_with
+        decision = Decision(findings, selection.mask, settings.rule, *about)
         _ = decision.between_environments  # with the estimates, so that printing fits nothing
         self._data = data
         self._fit_settings = settings

@@ -151,7 +151,7 @@ def to_plain(model: BIP) -> Fields:
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
         **{key: to_json(getattr(decision, key)) for key in _OF_DECISION},
         "ranked_by": decision.posterior.kind,
-        "luck": to_json(decision.known.get("luck")),
+        "luck": to_json(decision.known["luck"]),
         "prediction": to_json(_placed(choice, environments)),
         "price": None if price is None else to_json(_placed(price, environments)),
         "predictors": {

@@ -164,7 +164,7 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
             found = replace(_of_fits([line], [1.0], data), effects=line.effects)
             used = as_mask(data.features.with_columns(line.columns), data.features.names)
             model = selection.target.model.at_level(Level.full)
-            return found if line.effects is None else _deviating(found, model, used[None])
+            return found if line.effects is None else _with_environments(found, model, used[None])
         family = selection.settings.family
         return _of_fits([regression_on_everything(family, rows_for("whole", data))], [1.0], data)
     masks = np.zeros((1, data.features.n_features), dtype=bool)
@@ -177,47 +177,38 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
         level = selection.level
     model = selection.target.model.at_level(level)
     fitted = _of_fits([model.line(mask) for mask in masks], weights.tolist(), data)
-    if isinstance(model, FreeBaselines):
-        return _with_baselines(fitted, model, masks)
-    return _deviating(fitted, model, masks)
+    return _with_environments(fitted, model, masks)
 
 
-def _with_baselines(
-    predictor: LinearPredictor, model: FreeBaselines, masks: Mask
+def _with_environments(
+    predictor: LinearPredictor, model: BoundModel, masks: Mask
 ) -> LinearPredictor:
-    """With the baselines of the environments of the fit, given the subset (p,) of each member, and
-    after random deviations with how uncertain the baseline of a new environment is"""
-    moments = model.full.moments
-    members = []
-    effects = np.zeros((model.n_environments, 1 + len(predictor.columns)))
-    for member, mask in zip(predictor.members, masks, strict=True):
-        found = model.random_intercept(mask)
-        effects[:, 0] += member.weight * found.effects
-        if isinstance(model, GaussianRandomDeviations):
-            columns = moments.feature_columns[model.features.expand(mask)]
-            spread = uncertainty(moments, columns, found.ratio)
-            between = model.n_environments - 1.0
-            member = replace(member, noise=found.noise, uncertainty=spread, between=between)
-        members.append(member)
-    return replace(predictor, members=tuple(members), effects=effects)
-
-
-def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> LinearPredictor:
-    """Of a model of random deviations: with how environments deviate given the subset (p,) of each
-    member, and with what those of the fit have of their own"""
-    if (
-        not isinstance(model, GaussianRandomDeviations)
-        or np.isnan(model.deviation_shares(masks)).any()
-    ):
+    """With what the environments of the fit have of their own given the subset (p,) of each member:
+    baselines of a model that leaves them free, coefficients of one of random deviations; and, of
+    deviations, with how uncertain those of a new environment are"""
+    deviates = isinstance(model, GaussianRandomDeviations)
+    free = isinstance(model, FreeBaselines)
+    if not free and (not deviates or np.isnan(model.deviation_shares(masks)).any()):
         return predictor
     effects = np.zeros((model.n_environments, 1 + len(predictor.columns)))
     members = []
     for member, mask in zip(predictor.members, masks, strict=True):
-        found = model.blups(mask)
-        line = (member.coefficients, member.intercept)
-        member = replace(member, noise=found.noise, freedom=found.freedom)
-        members.append(replace(member, uncertainty=found.uncertainty, between=found.freedom_mean))
-        effects[:, np.append(0, 1 + member.at)] += member.weight * model.effects_about(mask, *line)
+        about: Fields = {}
+        if isinstance(model, FreeBaselines):
+            found: Any = model.random_intercept(mask)
+            effects[:, 0] += member.weight * found.effects
+            if deviates:
+                moments = model.full.moments
+                columns = moments.feature_columns[model.features.expand(mask)]
+                about["uncertainty"] = uncertainty(moments, columns, found.ratio)
+                about["between"] = model.n_environments - 1.0
+        elif isinstance(model, GaussianRandomDeviations):
+            found = model.blups(mask)
+            own = model.effects_about(mask, member.coefficients, member.intercept)
+            effects[:, np.append(0, 1 + member.at)] += member.weight * own
+            about = {"freedom": found.freedom, "uncertainty": found.uncertainty}
+            about["between"] = found.freedom_mean
+        members.append(replace(member, noise=found.noise, **about) if deviates else member)
     return replace(predictor, members=tuple(members), effects=effects)
 
 

@@ -327,8 +327,11 @@ class LinearPredictor:
 
     def _each(self, X: Floats) -> Floats:
         """(K, n)"""
-        linear = [np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members]
-        return np.array([self.inverse_link(values) for values in linear])
+        return np.array([self.inverse_link(values) for values in self._linear(X)])
+
+    def _linear(self, X: Floats) -> list[Floats]:
+        """(n,) intercept + coefficients · columns, of each member"""
+        return [np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members]
 
     @property
     def columns(self) -> Names:
@@ -517,10 +520,7 @@ class SurvivalPredictor(LinearPredictor):
     def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
         """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
         with np.errstate(over="ignore"):
-            risks = [
-                np.exp(np.take(X, m.at, axis=1) @ m.coefficients + m.intercept)
-                for m in self.members
-            ]
+            risks = [np.exp(values) for values in self._linear(X)]
         return list(zip(self.baselines, risks, strict=True))
 
 

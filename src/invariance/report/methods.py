@@ -327,7 +327,6 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     if n > 1 and not decision.compatible.n:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
     predictions = decision.predictions
-    assert predictions is not None
     yield f"Predictions are made with {subject.source.worded(decision.predictor_in_words)}"
     if not np.isnan(predictions.choice.ratio) and decision.predict_with == "auto":
         yield (

@@ -738,7 +738,6 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
     """What invariance costs in each environment, and calibration."""
     decision = subject.decision
     predictions = subject.decision.predictions
-    assert predictions is not None
     unused = [
         name
         for name in subject.data.features.columns
@@ -752,7 +751,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(
             sentences=[f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."]
         )
-    price = decision.known.get("price")
+    price = decision.known["price"]
     if price is not None and len(price.environments):
         errors = {
             "Selected without it": price.selected,

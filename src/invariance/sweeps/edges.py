@@ -11,7 +11,7 @@ from .._tools.arrays import Floats, Names
 from .._tools.sections import Section
 from .._tools.text import name_labels
 from ..data.checks import warn
-from ..decisions.decision import Decision
+from ..decisions.pipeline import Findings
 from ..exceptions import DataError, SettingError
 from ..models.base import of_all_features
 from ..models.invariance_test import EACH
@@ -29,16 +29,15 @@ CONDITIONS = (
 )
 
 
-def edge_p_values(decision: Decision) -> Floats:
+def edge_p_values(findings: Findings, inclusion: Floats) -> Floats:
     """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset
     without the feature, among those of the MOST_TESTED leading features; NaN where no such subset
     is compatible with invariance. At the level of the paper's posterior: which lower level is tried
-    next depends on these p-values."""
-    findings = decision.findings
+    next depends on these p-values. inclusion : (p,) of the posterior by which the rule selects"""
     target = findings.target
     prior = target.prior
     tolerance = findings.tolerance
-    order = np.lexsort((-findings.posterior.inclusion, -decision.posterior.inclusion))
+    order = np.lexsort((-findings.posterior.inclusion, -inclusion))
     leading = order[~prior.forced_out[order]][:MOST_TESTED]
     draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
     draws = draws[draws.sum(axis=1) <= prior.max_size]

@@ -12,8 +12,15 @@ from sklearn.base import clone
 
 from .._tools.arrays import Fields, Names
 from .._tools.parallel import seed_number
-from ..decisions.decision import NO_LEVEL, Decision
-from ..decisions.pipeline import LARGEST_AT_EMPTY, Findings, FitSettings, generator, moments_notes
+from ..decisions.decision import NO_LEVEL
+from ..decisions.pipeline import (
+    LARGEST_AT_EMPTY,
+    Findings,
+    FitSettings,
+    asks_for_compatible,
+    generator,
+    moments_notes,
+)
 from ..decisions.rules import Rule, as_rule
 from ..estimators.bip import BIP
 from ..inference.base import RunOptions, as_engine
@@ -122,17 +129,16 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
         engine = as_engine(model.engine)
         findings = Findings(known.target, known.posterior, engine, RunOptions(1, rng, False))
         rule = as_rule(model.select)
-    decision = Decision(findings, rule.select(findings), rule)
     of_all = sweep.data.moments
     full = findings.target.model.at_level(Level.full)
     common = {*of_all.losses, *of_all.notes, *moments_notes(moments, full), LARGEST_AT_EMPTY}
     said = [note for note in findings.posterior.notes if note not in common]
     # Only a rule that asks for the predictive posterior has searched for one.
-    if getattr(rule, "by_prediction", False) and findings.predictive is None:
+    if asks_for_compatible(rule) and findings.predictive is None:
         said.append(
             "No subset is compatible with invariance: inclusion is that of the paper's posterior."
         )
-    return _rows(outcome, decision, sweep.top, " ".join((*notes, *limited, *said)))
+    return _rows(outcome, findings, rule, sweep.top, " ".join((*notes, *limited, *said)))
 
 
 def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
@@ -144,15 +150,14 @@ def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
     return settings.findings(settings.target(data), False, rng), settings.rule
 
 
-def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows:
+def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: str) -> Rows:
     """The `top` most probable features, and all that are selected (p,), by inclusion"""
-    findings = decision.findings
-    selected = decision.mask
-    inclusion = decision.posterior.inclusion
+    selected = rule.select(findings)
+    inclusion = findings.ranking(rule).inclusion
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
-    p_edge = edge_p_values(decision)
+    p_edge = edge_p_values(findings, inclusion)
     evidence = findings.judge.evidence(selected[None], elsewhere=False).one()
     tolerance = findings.tolerance
     rejected_at = [
