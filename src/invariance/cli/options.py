@@ -100,10 +100,6 @@ PlotKindOption = Annotated[
 ]
 
 
-def json_option(what: str) -> Any:
-    return option("OUT", f"Save {what} as JSON; - prints it.", False, "--json")
-
-
 def plot_option(what: str) -> Any:
     return option("PNG", f"Save {what} (.png, .pdf or .svg).", False, "--plot")
 
@@ -125,6 +121,11 @@ class SpeechOptions:
     @property
     def progress(self) -> ProgressMode:
         return False if self.quiet else "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions(SpeechOptions):
+    json: Path | None = setting(None, "OUT", "Save the result as JSON; - prints it.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +236,7 @@ _WEAK = "Smallest p-value if no subset reaches --level."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(SpeechOptions):
+class ModelOptions(ResultOptions):
     """Outcome model, prior, engine and rule of selection."""
 
     family: str = setting("auto", "FAMILY", _FAMILY, True)
