@@ -224,7 +224,7 @@ def compare(
         for note in default_notes(bip, given, data):
             say("note", note)
         result = run_methods(data, methods, bip, left_out, given.progress)
-        text = as_text(result.said(for_shell))
+        text = as_text(result.as_sections(for_shell))
         deliver(text, outputs, {"json": result.to_json, "plot": result.save_plot}, titled=True)
 
 
