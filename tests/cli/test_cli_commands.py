@@ -132,9 +132,7 @@ def test_bip_is_that_of_fit(example: Path) -> None:
         "--prior",
         "inclusion(0.2)",
         "--select",
-        "threshold",
-        "--threshold",
-        "0.1",
+        "threshold(0.1)",
     ]
     said("compare", *EXAMPLE, "--methods", "bip", "--json", "c.json", *options)
     said("fit", *EXAMPLE, "--json", "f.json", *options)

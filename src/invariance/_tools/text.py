@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
-
-from rich.cells import cell_len as display_width
 
 COLUMNS = 80
 UNKNOWN = "–"
@@ -34,6 +33,17 @@ def in_series(words: Iterable[str], joint: str = "and") -> str:
     return f"{', '.join(first)} {joint} {last}" if first else last
 
 
+def display_width(text: str) -> int:
+    """Terminal columns of printable text: two for wide characters, none for combining marks."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def pad(text: str, width: int, left: bool = True) -> str:
     """The text with blanks after it, or before it, up to `width` columns."""
     blanks = " " * (width - display_width(text))
@@ -44,7 +54,7 @@ def _prefix(text: str, width: int) -> int:
     """Number of leading characters of `text` that fit into `width` columns."""
     used = 0
     for i, character in enumerate(text):
-        used += display_width(character)
+        used += _character_width(character)
         if used > width:
             return i
     return len(text)

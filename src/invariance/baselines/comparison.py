@@ -249,9 +249,9 @@ class Comparison(Rendered, pd.DataFrame):
     @property
     def sections(self) -> Iterator[Section]:
         """Doubts about the answers, a feature × method grid, one line per method."""
-        return self.said()
+        return self.as_sections()
 
-    def said(
+    def as_sections(
         self, worded: Callable[[str], str] = str, known: Collection[str] = ()
     ) -> Iterator[Section]:
         """Yield the sections. worded : how notes that may carry remedies are written; known : notes
@@ -290,8 +290,8 @@ class Comparison(Rendered, pd.DataFrame):
         else:
             heading = f"Methods, and their {about['error']} in environments left out"
             few = few_environments(n_environments)
-            said = _ABOUT_ERRORS.format(n_environments), f"{few[:1].upper()}{few[1:]}"
-            sentences = tuple(filter(None, said))
+            about_errors = _ABOUT_ERRORS.format(n_environments), f"{few[:1].upper()}{few[1:]}"
+            sentences = tuple(filter(None, about_errors))
         table = [("method", "features", *heads, "time")]
         for name, m in titled:
             what = _OUTCOMES.get(m.outcome, f"{len(m.selected):,} selected")

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from .._tools.text import wrap
 from ..exceptions import SettingError
@@ -17,8 +17,7 @@ from .options import (
     FileArgument,
     FileOptions,
     FitOptions,
-    SpeechOptions,
-    json_option,
+    ResultOptions,
     read_codes,
     read_names,
     setting,
@@ -32,7 +31,7 @@ Roles = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(FileOptions, SpeechOptions):
+class CheckOptions(FileOptions, ResultOptions):
     """A table, and what is known of its columns."""
 
     outcome: str | None = setting(None, "COL", "Column to predict.", False, "--outcome", "-o")
@@ -49,7 +48,6 @@ def check(
     file: FileArgument,
     *,
     given: CheckOptions,
-    json: Annotated[Path | None, json_option("the findings")] = None,
 ) -> None:
     """List what is wrong with a table before it is fitted, and what mends it.
 
@@ -57,14 +55,14 @@ def check(
     been tried: it reads the table and begins the fit. If something else has to be mended first,
     that is said in its place.
     """
-    with messages(given, json):
+    with messages(given):
         from .._tools.sections import as_text
         from ..data.check import examine
         from ..data.settings import Columns
         from .inputs import try_fit
         from .outputs import checked_outputs, deliver
 
-        outputs = checked_outputs({"json": json}, file)
+        outputs = checked_outputs({"json": given.json}, file)
         roles = {
             name: getattr(given, name) for name in ("outcome", "environment", "event", "exposure")
         }

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -36,15 +35,14 @@ _ASIDE = ContextVar("aside", default=False)
 
 
 @contextmanager
-def messages(options: SpeechOptions, json: Path | None = None) -> Iterator[None]:
+def messages(options: SpeechOptions) -> Iterator[None]:
     """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code
     2, an interrupt exit code 130. Any other exception passes through: it is a bug, and its
-    traceback the report. json : the file of the result, - for standard output, which then has
-    nothing else"""
+    traceback the report. Where the result as JSON takes standard output it has nothing else."""
     if options.quiet and options.verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
     before = _LOUDNESS.set("quiet" if options.quiet else "verbose" if options.verbose else "usual")
-    aside = _ASIDE.set(json == STANDARD_OUTPUT)
+    aside = _ASIDE.set(getattr(options, "json", None) == STANDARD_OUTPUT)
     start = time.perf_counter()
     said = set[str]()
     logger = logging.getLogger("invariance")
@@ -174,7 +172,7 @@ def in_shell(name: str, value: Any) -> str:
         case "family", str():
             value = next((short for short, family in SHORT.items() if family == value), value)
         case "select", Threshold():
-            return f"--select threshold --threshold {value.threshold:g}"
+            value = f"threshold({value.threshold:g})"
         case "na", dict():
             value = write_names(write_codes(value))
         case "merge_environments", dict():

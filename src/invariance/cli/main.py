@@ -29,10 +29,10 @@ from .options import (
     FitOptions,
     OnePassOption,
     PlotKindOption,
+    ResultOptions,
     SpeechOptions,
     StreamOption,
     TimeLimitOption,
-    json_option,
     option,
     plot_option,
     read_names,
@@ -103,7 +103,6 @@ def fit(
     given: FitOptions,
     stream: StreamOption = None,
     one_pass: OnePassOption = None,
-    json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
     report: Annotated[
@@ -128,7 +127,7 @@ def fit(
     model follows from the values of the outcome: two classes, counts, times with --event, or
     numbers.
     """
-    with messages(given, json), limited(time_limit) as unfinished:
+    with messages(given), limited(time_limit) as unfinished:
         from ..data.checks import warnings_kept
         from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
@@ -143,7 +142,7 @@ def fit(
 
         named = InputFiles(files)
         asked = {
-            "json": json,
+            "json": given.json,
             "plot": plot,
             "model": save_to,
             "report": report,
@@ -206,27 +205,26 @@ def compare(
         option(None, "Also predict each environment by a fit to the others.", False, "--left-out"),
     ] = False,
     given: FitOptions,
-    json: Annotated[Path | None, json_option("the comparison")] = None,
     plot: Annotated[Path | None, plot_option("a picture of methods and features")] = None,
 ) -> None:
     """Run several methods on one table and list their selections.
 
     Options of the model apply to BIP, as in `invariance fit`.
     """
-    with messages(given, json):
+    with messages(given):
         from .._tools.sections import as_text
         from ..baselines.comparison import compare as run_methods
         from .inputs import ALL_METHODS, InputFiles, default_notes, read_rows
         from .outputs import checked_outputs, deliver
 
         named = InputFiles(files)
-        outputs = checked_outputs({"json": json, "plot": plot}, named.file)
+        outputs = checked_outputs({"json": given.json, "plot": plot}, named.file)
         bip = given.bip(given.jobs)
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
         for note in default_notes(bip, given, data):
             say("note", note)
         result = run_methods(data, methods, bip, left_out, given.progress)
-        text = as_text(result.said(for_shell))
+        text = as_text(result.as_sections(for_shell))
         deliver(text, outputs, {"json": result.to_json, "plot": result.save_plot}, titled=True)
 
 
@@ -242,7 +240,6 @@ def explain(
     given: FitOptions,
     stream: StreamOption = None,
     one_pass: OnePassOption = None,
-    json: Annotated[Path | None, json_option("the diagnosis")] = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
 ) -> None:
     """Find which environment breaks invariance: in intercept, slopes or noise.
@@ -251,7 +248,7 @@ def explain(
     without each of them, the cost of small environments, and how often luck among so many subsets
     would select as much.
     """
-    with messages(given, json):
+    with messages(given):
         from .._tools.sections import Section, as_text
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
@@ -259,7 +256,7 @@ def explain(
         from .outputs import checked_outputs, deliver
 
         named = InputFiles(files)
-        outputs = checked_outputs({"json": json, "plot": plot}, named.file)
+        outputs = checked_outputs({"json": given.json, "plot": plot}, named.file)
         model, data = fit_model(named, given, stream, one_pass)
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
@@ -274,7 +271,6 @@ def explain(
 
 def demo(
     *,
-    json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
     csv: Annotated[
@@ -289,10 +285,10 @@ def demo(
     decimal_comma: Annotated[
         bool, option(None, "Save that with ; and decimal commas.", rare=True)
     ] = False,
-    speech: SpeechOptions,
+    speech: ResultOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
-    with messages(speech, json):
+    with messages(speech):
         from ..datasets import make_clinical_table, make_example, make_new_hospital
         from ..decisions.plots import save_picture
         from ..estimators.bip import BIP
@@ -301,7 +297,7 @@ def demo(
         from .outputs import Files, checked_outputs, deliver_fit, save
 
         asked = {
-            "json": json,
+            "json": speech.json,
             "plot": plot,
             "csv": csv,
             "new_csv": new_csv,

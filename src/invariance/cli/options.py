@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..data.reading import TableFile
     from ..data.settings import Columns, Environments, FileFormat
     from ..estimators.bip import BIP
-    from ..inference.base import Engine
     from ..models.invariance_test import Tolerance
 
 STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
@@ -100,10 +99,6 @@ PlotKindOption = Annotated[
 ]
 
 
-def json_option(what: str) -> Any:
-    return option("OUT", f"Save {what} as JSON; - prints it.", False, "--json")
-
-
 def plot_option(what: str) -> Any:
     return option("PNG", f"Save {what} (.png, .pdf or .svg).", False, "--plot")
 
@@ -125,6 +120,11 @@ class SpeechOptions:
     @property
     def progress(self) -> ProgressMode:
         return False if self.quiet else "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions(SpeechOptions):
+    json: Path | None = setting(None, "OUT", "Save the result as JSON; - prints it.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +224,7 @@ _ENGINE = (
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
 _SELECT = (
-    "predictive: best invariant predictor; mode: most probable subset; threshold or median: "
+    "predictive: best invariant predictor; mode: most probable subset; median or threshold(0.9): "
     "features."
 )
 _DEVIATIONS = "Of coefficients: free, random (few rows each) or auto."
@@ -235,7 +235,7 @@ _WEAK = "Smallest p-value if no subset reaches --level."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(SpeechOptions):
+class ModelOptions(ResultOptions):
     """Outcome model, prior, engine and rule of selection."""
 
     family: str = setting("auto", "FAMILY", _FAMILY, True)
@@ -244,12 +244,7 @@ class ModelOptions(SpeechOptions):
     )
     prior: str = setting("uniform", "PRIOR", PRIOR, True)
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
-    chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
-    steps: int | None = setting(None, "N", "Most steps of each chain.", "auto", rare=True, min=1)
     select: str = setting("predictive", "RULE", _SELECT, True)
-    threshold: float | None = setting(
-        None, "P", "Of inclusion, for --select threshold.", "0.5", min=0.0, max=1.0
-    )
     tolerance: float | None = setting(None, "RHO", _RHO, "0.1")
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
@@ -266,17 +261,14 @@ class ModelOptions(SpeechOptions):
     def bip(self, jobs: int | None = None) -> BIP:
         """jobs : threads; None: all cores"""
         from ..decisions.pipeline import as_baseline
-        from ..decisions.rules import Threshold, as_rule
+        from ..decisions.rules import as_rule
         from ..estimators.bip import BIP
+        from ..inference.base import parse_engine
         from ..models.registry import parse_family
         from ..priors import parse_prior
 
-        if self.threshold is not None and self.select != "threshold":
-            raise SettingError(
-                "--threshold is for --select threshold: add that, or leave --threshold out."
-            )
-        engine = self._engine()
-        select: Any = self.select if self.threshold is None else Threshold(self.threshold)
+        engine = parse_engine(self.engine)
+        select: Any = self.select
         as_baseline(self.baseline, as_rule(select), engine)
         return BIP(
             parse_family(self.family),
@@ -290,25 +282,6 @@ class ModelOptions(SpeechOptions):
             random_state=self.seed,
             progress=self.progress,
         )
-
-    def _engine(self) -> EngineName | Engine:
-        from ..inference.base import parse_engine
-        from ..inference.tempering import Tempering
-
-        engine = parse_engine(self.engine)
-        asked = {
-            name: value
-            for name in ("chains", "steps")
-            if (value := getattr(self, name)) is not None
-        }
-        if not asked:
-            return engine
-        if engine != "tempering" and not isinstance(engine, Tempering):
-            first = next(iter(asked))
-            raise SettingError(
-                f"--{first} is for --engine tempering: add that, or leave --{first} out."
-            )
-        return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _tolerance(self) -> Tolerance:
         from ..models.invariance_test import Tolerance

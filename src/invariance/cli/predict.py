@@ -18,8 +18,7 @@ from .options import (
     ENVIRONMENT,
     FileArgument,
     FileOptions,
-    SpeechOptions,
-    json_option,
+    ResultOptions,
     option,
     read_names,
 )
@@ -99,10 +98,9 @@ def predict(
             "error|empty", "Rows with missing values: stop, or leave the prediction empty.", "error"
         ),
     ] = "error",
-    json: Annotated[Path | None, json_option("predictions and errors")] = None,
     *,
     form: FileOptions,
-    speech: SpeechOptions,
+    speech: ResultOptions,
 ) -> None:
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
@@ -113,15 +111,15 @@ def predict(
     time that was seen. Columns are found by name, and those that do not predict may be absent.
     Where the table has the outcome, prints the errors.
     """
-    with messages(speech, json):
+    with messages(speech):
         from .._tools.json import written
         from ..estimators.saved import load
         from .inputs import InputFiles
         from .outputs import Files, checked_outputs, deliver
 
-        if out is None and json is None:
+        if out is None and speech.json is None:
             raise SettingError("predictions need a file: add --out predicted.csv, or --json -.")
-        outputs = checked_outputs({"csv": out, "json": json}, file)
+        outputs = checked_outputs({"csv": out, "json": speech.json}, file)
         saved = load(model)
         if InputFiles([file]).file is None:
             raise DataError(

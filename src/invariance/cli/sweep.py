@@ -18,9 +18,8 @@ from .options import (
     PRIOR,
     FilesArgument,
     ModelOptions,
-    SpeechOptions,
+    ResultOptions,
     TableOptions,
-    json_option,
     option,
     read_names,
     setting,
@@ -73,14 +72,13 @@ def sweep(
     dask: Annotated[
         str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")
     ] = None,
-    json: Annotated[Path | None, json_option("counts of verdicts and failures")] = None,
 ) -> None:
     """Fit every column as the outcome of all others.
 
     Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and
     the verdict.
     """
-    with messages(given, json):
+    with messages(given):
         if dask is not None and given.jobs is not None:
             raise typer.BadParameter(
                 "--jobs is for this machine and --dask for a cluster: use one of them."
@@ -89,7 +87,7 @@ def sweep(
 
         folder = out.expanduser()
         check_writable(folder / "manifest.json")
-        outputs = checked_outputs({"json": json}, None)
+        outputs = checked_outputs({"json": given.json}, None)
         model = given.bip()
         chosen = _outcomes(outcomes)
 
@@ -138,14 +136,13 @@ def edges(
     csv: Annotated[
         Path | None, option("CSV", "Save all edges, or these pairs, as a table.")
     ] = None,
-    json: Annotated[Path | None, json_option("all edges, or these pairs")] = None,
-    speech: SpeechOptions,
+    speech: ResultOptions,
 ) -> None:
     """List the direct causes that a sweep found, with control of false ones.
 
     A feature is one where no subset without it is invariant.
     """
-    with messages(speech, json):
+    with messages(speech):
         if of is None and (checks is not None or plot is not None):
             raise typer.BadParameter(
                 "--checks and --plot are for the pairs of one column: add --of COL."
@@ -158,7 +155,7 @@ def edges(
         from ..sweeps.store import read_sweep
         from .outputs import Files, checked_outputs, deliver
 
-        outputs = checked_outputs({"csv": csv, "json": json, "plot": plot}, checks)
+        outputs = checked_outputs({"csv": csv, "json": speech.json, "plot": plot}, checks)
         table = read_sweep(folder)
         content = {
             "format": "invariance.edges/1",

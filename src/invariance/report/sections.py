@@ -396,7 +396,7 @@ def left_out_table(found: NewEnvironments) -> Table:
 
 def check_comparison(comparison: Any, outcome: str, features: Names) -> None:
     """Raise where it is none, or one of other data."""
-    about = getattr(comparison, "attrs", {}) if hasattr(comparison, "said") else {}
+    about = getattr(comparison, "attrs", {}) if hasattr(comparison, "as_sections") else {}
     if (about.get("outcome"), set(about.get("features", ()))) != (outcome, set(features)):
         raise SettingError(
             "comparison= has another outcome or other features: pass what compare() says of the "
@@ -412,7 +412,9 @@ def comparison_blocks(subject: Subject) -> Iterator[Block]:
         )
         yield Block("Other methods", sentences=[told])
         # The notes on the fit stand among the caveats.
-        for section in subject.comparison.said(subject.source.worded, subject.posterior.notes):
+        for section in subject.comparison.as_sections(
+            subject.source.worded, subject.posterior.notes
+        ):
             yield _as_block(section, subject, heading=False)
 
 
