@@ -135,8 +135,8 @@ MUTANTS = (
         "check proposes a command that is refused",
         old="new",
         file="data/check.py",
-        find="        settings, more = _tried(settings, attempt)\n",
-        replace="        more = []\n",
+        find="            settings, more = _tried(settings, self.attempt)\n",
+        replace="            more = []\n",
         tests=(
             "tests/data/test_check_remedies.py::test_what_is_refused_is_mended_by_its_remedies",
         ),

@@ -279,24 +279,24 @@ class TableFile(os.PathLike[str]):
     @cached_property
     def kind(self) -> str:
         """TEXT, PARQUET or EXCEL"""
-        if self.content is None and not self.path.exists():
-            raise DataError(
-                f"file not found: {str(self.path)!r}. Check the path and the working directory."
-            )
-        if self.content is None and self.path.is_dir():
-            folder = str(self.path)
-            raise DataError(
-                f"{folder!r} is a directory: use Moments.from_rows({folder!r}, outcome, "
-                "environment)."
-            )
-        if self.content is None and self.suffix is None:
-            raise DataError(
-                (
-                    f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say "
-                    "what separates its cells"
-                ),
-                use(sep=","),
-            )
+        if self.content is None:
+            place = repr(str(self.path))
+            if not self.path.exists():
+                raise DataError(
+                    f"file not found: {place}. Check the path and the working directory."
+                )
+            if self.path.is_dir():
+                raise DataError(
+                    f"{place} is a directory: use Moments.from_rows({place}, outcome, environment)."
+                )
+            if self.suffix is None:
+                raise DataError(
+                    (
+                        f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say "
+                        "what separates its cells"
+                    ),
+                    use(sep=","),
+                )
         kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
         if kind == TEXT:
             with clear_errors(self), self.open() as stream:
@@ -368,15 +368,13 @@ class TableFile(os.PathLike[str]):
         if self.form.decimal is not None:
             return Sniffed(sep, self.form.decimal, encoding, skipped, header)
         sign = self.form.thousands
-        between_digits = None if sign is None else re.compile(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)")
+        between = re.compile(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)" if sign else r"(?!)")
         columns: dict[str, list[tuple[int, str]]] = {name: [] for name in header}
         for number, cells in records[1:]:
             for name, cell in zip(header, map(str.strip, cells), strict=False):
                 cell = cell.lstrip("<>≤≥= ")
                 if cell not in self.missing:
-                    columns[name].append(
-                        (number, between_digits.sub("", cell) if between_digits else cell)
-                    )
+                    columns[name].append((number, between.sub("", cell)))
         return Sniffed(sep, _decimal(self.name, sep, columns), encoding, skipped, header)
 
     def _sample(self) -> tuple[str, str]:
