@@ -283,18 +283,16 @@ class GaussianRandomDeviations(DeviationModel):
         columns (k,) of a subset (p,), predicted from what this line leaves"""
         moments = self.moments
         at = coordinates(self, mask)
-        used = at.basis.any(axis=1)
+        y = moments.outcome
         columns = moments.feature_columns[self.features.expand(mask)]
         middle = moments.pooled_mean
-        constant = middle[moments.outcome] - intercept - coefficients @ middle[columns]
-        left = np.concatenate([[constant], -coefficients, [1.0]])
-        places = np.concatenate([[0], columns + 1, [moments.outcome + 1]])
-        scale = self._scale[places]
-        products = self._sites.products[np.ix_(places[:-1][used], places)]
-        scores = np.einsum("aje,j->ea", products, left / scale)
-        scores = scores @ (at.basis / scale[:-1, None])[used]
+        unit = 1.0 / self.pooled_scale[y]
+        n = self.n_rows
+        level = n * (intercept + coefficients @ middle[columns] - middle[y])
+        onto = np.append(level, moments.scatter[-1][np.ix_(columns, columns)] @ coefficients)
+        line = onto @ at.basis * len(at.pooled) / n - unit * at.pooled
         share = float(self.deviation_shares(mask[None])[0])
-        effects = share * np.einsum("eij,ej->ei", at.at(share)[0], scores) @ at.basis.T
+        effects = unit * at.deviations(share, line / unit) @ at.basis.T
         effects[:, 0] -= effects[:, 1:] @ middle[columns]
         return effects
 
@@ -378,7 +376,12 @@ class GaussianRandomDeviations(DeviationModel):
         products[1:, 1:] += np.moveaxis(moments.scatter[:-1], 0, 2)
         products *= (self._scale[:, None] * self._scale)[:, :, None]
         return Sites(
-            products, products.sum(axis=2), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE
+            products,
+            products.sum(axis=2),
+            moments.outcome + 1,
+            self.n_rows,
+            self.spent,
+            PIVOT_TOLERANCE,
         )
 
     def _places(self, masks: Mask) -> tuple[Integers, Integers]:
@@ -477,12 +480,18 @@ class Coordinates(NamedTuple):
         )
         return V, V @ self.information, np.asarray(np.einsum("eij,ej->ei", V, self.scores))
 
+    def deviations(self, share: float, line: Floats) -> Floats:
+        """(E, k) predicted from what a line (k,), about the pooled fit, leaves"""
+        V, *_ = self.at(share)
+        return share * np.asarray(np.einsum("eij,ej->ei", V, self.scores - self.information @ line))
+
     def without_each(self, share: float) -> Floats:
         """(E, k) generalised least squares without each environment; NaN where the others alone
         cannot be fitted"""
         _, whitened, moved = self.at(share)
         left = whitened.sum(axis=0) - whitened
-        possible = np.linalg.cond(left) < 1.0 / PIVOT_TOLERANCE
+        values = np.linalg.eigvalsh(left)
+        possible = (values[:, :1] > PIVOT_TOLERANCE * values[:, -1:]).all(axis=1)
         found = np.full(moved.shape, np.nan)
         rest = (moved.sum(axis=0) - moved)[possible]
         found[possible] = np.linalg.solve(left[possible], rest[:, :, None])[:, :, 0]
@@ -588,7 +597,7 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     unit = 1.0 / model.pooled_scale[y]
     scaled = float(left) / freedom
     noise = scaled * unit**2
-    own = b + share * np.einsum("eij,ej->ei", V, at.scores - at.information @ b)
+    own = b + at.deviations(share, b)
     # What the data leave open of u_e where b is known, and what b, as far as it counts there,
     # leaves open.
     of_mean = at.jackknife(share, b)

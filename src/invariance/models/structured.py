@@ -407,7 +407,7 @@ class StructuredDeviations(DeviationModel):
         full = float(left[-1, -1])
         if n <= full_rank or full < smallest:
             return None
-        beta = np.linalg.solve(products[:k, :k], products[:k, -1])
+        beta = np.asarray(np.linalg.solve(products[:k, :k], products[:k, -1]), dtype=float)
         missed = sweep_out(plain, slice(k), k)[1][0, 0]
         r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
         gammas, vectors = np.linalg.eigh(left[:-1, :-1])
