@@ -286,18 +286,18 @@ class StructuredDeviations(DeviationModel):
     # ---------------------------------------------------------------- sums of products
 
     @cached_property
-    def _columns(self) -> Floats:
-        """(N, q + 2) 1, the features' columns and the outcome, centred and of unit mean square"""
-        means, spread = self._units
-        columns = (np.column_stack([self.data.X, self.data.y]) - means) / spread
-        return np.column_stack([np.ones(len(columns)), columns])
-
-    @cached_property
-    def _units(self) -> tuple[Floats, Floats]:
-        """Means and standard deviations (q + 1,) of the features' columns and the outcome"""
+    def _units(self) -> tuple[Floats, Floats, Floats]:
+        """Means and standard deviations (q + 1,) of the features' columns and the outcome, and (N,
+        q + 2) 1 and these columns, centred and of unit mean square"""
         columns = np.column_stack([self.data.X, self.data.y])
+        means = columns.mean(axis=0)
         spread = columns.std(axis=0)
-        return columns.mean(axis=0), np.where(spread > 0.0, spread, 1.0)
+        spread[spread == 0.0] = 1.0
+        return means, spread, np.insert((columns - means) / spread, 0, 1.0, axis=1)
+
+    @property
+    def _columns(self) -> Floats:
+        return self._units[-1]
 
     @cached_property
     def _products(self) -> Floats:
@@ -623,7 +623,7 @@ class StructuredDeviations(DeviationModel):
             [np.tile(usual, (len(rows), 1, 1)), np.kron(assembled.turn, basis)], axis=2
         )
         variances = np.einsum("rgt,tu,rgu->rg", weights, noise * covariance, weights, optimize=True)
-        means, sizes = self._units
+        means, sizes, _ = self._units
         scale = sizes[-1] / np.append(1.0, sizes[columns])
         shift = np.append(means[-1], np.zeros(k - 1))
         return Curves(
