@@ -45,6 +45,7 @@ from .base import (
     Estimates,
     Fit,
     Level,
+    Memory,
     Null,
     Remarks,
     StandardErrors,
@@ -68,8 +69,8 @@ from .invariance_test import (
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
-# Blocks of subsets whose figures are kept.
-_MOST_KNOWN = 1024
+# Subsets whose figures are kept: walks over the same ones are repeated at other tolerances.
+_MOST_KNOWN = 1 << 18
 # Beyond these, variances of deviations change little.
 _STEPS_OF_EM = 20
 
@@ -89,6 +90,11 @@ class DeviationModel(GaussianModel):
     @abstractmethod
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of absolute residuals, of subsets (S, p) inside the support; NaN without the rows"""
+
+    def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        """(S,) noncentrality that is tolerated of coefficients"""
+        signal = self.signal_of(self.untilted.gain_many(masks))
+        return tolerance.noncentrality(signal, self.n_informative)
 
     def determined_by(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
         linear = _OfAnyEnvironments(self.moments, self.n_jobs)
@@ -134,7 +140,7 @@ class GaussianRandomDeviations(DeviationModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(data, n_jobs)
-        self._known: dict[tuple[int, bytes] | None, Floats] = {}
+        self._memory = Memory(_MOST_KNOWN)
         if self.data is None:
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
@@ -205,8 +211,7 @@ class GaussianRandomDeviations(DeviationModel):
         return standardised(figures[:, SCORE], freedom, *figures[:, ONE : THREE + 1].T)
 
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        allowed = tolerance.noncentrality(self.signal_of(self.gain_many(masks)), self.n_rows)
-        return self.mean_p_values(masks, allowed / self.n_rows)
+        return self.mean_p_values(masks, self.tolerated_mean(masks, tolerance) / self.n_rows)
 
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of Levene's test: random deviations of the mean of absolute residuals; NaN without
@@ -397,27 +402,22 @@ class GaussianRandomDeviations(DeviationModel):
     def _figures(
         self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
     ) -> Floats:
-        """(S, 9) of `deviation_figures`"""
+        """(S, 9) of `deviation_figures`; those of the likelihood are remembered."""
         chosen = as_masks(masks, self.n_features)
-        # Walks over the same blocks of subsets are repeated at other tolerances.
-        key = (
-            (len(chosen), np.packbits(chosen).tobytes())
-            if likelihood and share is None and len(chosen) > 1
-            else None
-        )
-        if key in self._known:
-            return self._known[key]
-        asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
-        out = np.empty((len(chosen), N_FIGURES))
+        if likelihood:
+            rows = self._memory.of(chosen, lambda new: self._computed(new, None, True))
+            return np.array(rows).reshape(-1, N_FIGURES)
+        return self._computed(chosen, share, False)
+
+    def _computed(self, masks: Mask, share: Floats | None, likelihood: bool) -> Floats:
+        asked = np.full(len(masks), np.nan) if share is None else np.asarray(share, dtype=float)
+        out = np.empty((len(masks), N_FIGURES))
 
         def one(part: slice) -> None:
-            lists = self._places(chosen[part])
+            lists = self._places(masks[part])
             deviation_figures(self._sites, *lists, asked[part], likelihood, out[part])
 
-        in_parts(len(chosen), self.n_jobs, one, fewest=64)
-        if key is not None and len(self._known) < _MOST_KNOWN:
-            out.setflags(write=False)
-            self._known[key] = out
+        in_parts(len(masks), self.n_jobs, one, fewest=64)
         return out
 
 

@@ -444,9 +444,6 @@ class StructuredDeviations(DeviationModel):
     def r2_many(self, masks: ArrayLike) -> Floats:
         return self._figures(masks, lambda each: each.r2, np.nan)
 
-    def signal_of(self, gain: Floats) -> Floats:
-        return np.asarray(self.n_windows * np.expm1(2.0 * np.maximum(gain, 0.0) / self.n_windows))
-
     @property
     def n_informative(self) -> int:
         return self.n_windows
@@ -484,12 +481,6 @@ class StructuredDeviations(DeviationModel):
         found = self.swept(masks)
         inside = np.array([each is not None for each in found], dtype=bool)
         return inside, [each for each in found if each is not None]
-
-    def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        """(S,) noncentrality that is tolerated of coefficients"""
-        return tolerance.noncentrality(
-            self.signal_of(self.untilted.gain_many(masks)), self.n_windows
-        )
 
     def _joined(self, residuals: Residuals, score: ScoreTest, allowed: Floats) -> Floats:
         """(S,) p-values of factors, along the variable given these, or of both"""
