@@ -65,6 +65,9 @@ _ROUNDS = 2
 _NEAR_UNIT_ROOT = 0.1
 # Share of the rows that deviations of factors may take before their test sees little.
 _MOST_SPENT = 0.5
+# Share of the rows below which a direction of columns is one of rounding; its subset is outside the
+# support.
+_SMALLEST_SPREAD = 1e-14
 # Numbers that may be held at once while rows are read.
 _AT_ONCE = 1 << 22
 # Fits that are remembered; a walk asks about each subset several times.
@@ -214,7 +217,6 @@ def likeliest_share(
 ) -> tuple[float, float]:
     """ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z before
     anything is swept out"""
-
     logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_SHARE), _SHARES)
     for _ in range(_CLOSER):
         shares = np.exp(logs)[:, None]
@@ -379,7 +381,8 @@ class StructuredDeviations(DeviationModel):
             # in sequences of such a length that prewhitened deviations, too, explain the share of
             # the noise that they are said to.
             n = self.n_windows
-            turn = np.sqrt(n / len(base)) * np.linalg.inv(np.linalg.cholesky(plain[:-1, :-1])).T
+            values, vectors = np.linalg.eigh(plain[:-1, :-1])
+            turn = vectors * np.sqrt(n / len(base) / np.maximum(values, _SMALLEST_SPREAD * n))
             along = parts[-1]
             for view in (products, products.T):
                 rows = view[along]
