@@ -40,12 +40,14 @@ LOG_RATIO, SHARE, NOISE, GAIN, RANK, SCORE, ONE, TWO, THREE = range(N_FIGURES :=
 class Sites(NamedTuple):
     """products (d + 1, d + 1, E): of a constant and d columns in each environment, measured from
     the pooled means and scaled to unit length over all rows; pooled (d + 1, d + 1): their sum;
-    outcome: its place; n_rows; tolerance: smallest share of a column that others may leave"""
+    outcome: its place; n_rows; spent: degrees of freedom that all fits take besides those of their
+    rank; tolerance: smallest share of a column that others may leave"""
 
     products: np.ndarray
     pooled: np.ndarray
     outcome: int
     n_rows: int
+    spent: int
     tolerance: float
 
 
@@ -355,11 +357,16 @@ def deviation_figures(sites, starts, places, share, likelihood, out):
         decided = used.size > 0 and used[-1] == y
         rank = used.size - 1 if decided else used.size
         out[s, RANK] = rank
-        freedom = sites.n_rows - rank
+        freedom = sites.n_rows - sites.spent - rank
         if not decided or freedom < 1:
             continue
         left = root[-1, -1] ** 2 / sites.pooled[y, y]
         out[s, GAIN] = -0.5 * sites.n_rows * np.log(left)
+        if rank == 0:
+            # Nothing deviates.
+            out[s, LOG_RATIO] = out[s, SHARE] = out[s, SCORE] = 0.0
+            out[s, ONE] = out[s, TWO] = out[s, THREE] = 0.0
+            continue
         if not likelihood and np.isnan(share[s]):
             continue
         bound = residual_products(sites, root, used)

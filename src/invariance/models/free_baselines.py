@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.random_deviations import N_FIGURES, NOISE, RANK, Sites
+from ..kernels.random_deviations import Sites
 from ..moments.moments import with_own_means
 from ..moments.random_intercept import RandomInterceptFit, random_intercept
 from . import gaussian_fits
@@ -277,34 +277,6 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
         products[0] = products[:, 0] = 0.0
         pooled[0] = pooled[:, 0] = 0.0
         return sites._replace(products=products, pooled=pooled)
-
-    def _figures(
-        self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
-    ) -> Floats:
-        """Of the empty set nothing deviates."""
-        chosen = as_masks(masks, self.n_features)
-        fitted = chosen.any(axis=1)
-        out = np.zeros((len(chosen), N_FIGURES))
-        out[:, NOISE] = 1.0 / (self.n_rows - self.spent)
-        if fitted.any():
-            out[fitted] = super()._figures(
-                chosen[fitted], None if share is None else share[fitted], likelihood
-            )
-        out[out[:, RANK] >= self.n_rows - self.spent] = np.nan
-        return out
-
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        """Of what varies within environments."""
-        chosen = as_masks(masks, self.n_features)
-        found = np.zeros(len(chosen))
-        fitted = chosen.any(axis=1)
-        found[fitted] = super().left_out_r2_many(chosen[fitted])
-        return found
-
-    def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
-        fitted = as_masks(masks, self.n_features).any(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(fitted, super().mean_p_values(masks, share), 1.0)
 
     def ranks(self, masks: Mask) -> Integers:
         return super().ranks(masks) + 1

@@ -216,7 +216,8 @@ class MomentModel(BoundModel):
 
     def signal_of(self, gain: Floats) -> Floats:
         """N·R²/(1 − R²), R² by the likelihood."""
-        return np.asarray(self.n_rows * np.expm1(2.0 * np.maximum(gain, 0.0) / self.n_rows))
+        n = self.n_informative
+        return np.asarray(n * np.expm1(2.0 * np.maximum(gain, 0.0) / n))
 
     def without(self, environment: Hashable) -> BoundModel:
         data = self.moments if self.data is None else self.data

@@ -45,6 +45,7 @@ from .base import (
     Estimates,
     Fit,
     Level,
+    Memory,
     Null,
     Remarks,
     StandardErrors,
@@ -70,8 +71,8 @@ from .permutation import sampled_rows, scatter_p_value
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
-# Blocks of subsets whose figures are kept.
-_MOST_KNOWN = 1024
+# Subsets whose figures are kept: walks over the same ones are repeated at other tolerances.
+_MOST_KNOWN = 1 << 18
 # Beyond these, variances of deviations change little.
 _STEPS_OF_EM = 20
 
@@ -91,6 +92,11 @@ class DeviationModel(GaussianModel):
     @abstractmethod
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of absolute residuals, of subsets (S, p) inside the support; NaN without the rows"""
+
+    def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        """(S,) noncentrality that is tolerated of coefficients"""
+        signal = self.signal_of(self.untilted.gain_many(masks))
+        return tolerance.noncentrality(signal, self.n_informative)
 
     def determined_by(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
         linear = _OfAnyEnvironments(self.moments, self.n_jobs)
@@ -136,7 +142,7 @@ class GaussianRandomDeviations(DeviationModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(data, n_jobs)
-        self._known: dict[tuple[int, bytes] | None, Floats] = {}
+        self._memory = Memory(_MOST_KNOWN)
         if self.data is None:
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
@@ -207,8 +213,7 @@ class GaussianRandomDeviations(DeviationModel):
         return standardised(figures[:, SCORE], freedom, *figures[:, ONE : THREE + 1].T)
 
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        allowed = tolerance.noncentrality(self.signal_of(self.gain_many(masks)), self.n_rows)
-        return self.mean_p_values(masks, allowed / self.n_rows)
+        return self.mean_p_values(masks, self.tolerated_mean(masks, tolerance) / self.n_rows)
 
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of Levene's test: random deviations of the mean of absolute residuals; NaN without
@@ -305,18 +310,16 @@ class GaussianRandomDeviations(DeviationModel):
         columns (k,) of a subset (p,), predicted from what this line leaves"""
         moments = self.moments
         at = coordinates(self, mask)
-        used = at.basis.any(axis=1)
+        y = moments.outcome
         columns = moments.feature_columns[self.features.expand(mask)]
         middle = moments.pooled_mean
-        constant = middle[moments.outcome] - intercept - coefficients @ middle[columns]
-        left = np.concatenate([[constant], -coefficients, [1.0]])
-        places = np.concatenate([[0], columns + 1, [moments.outcome + 1]])
-        scale = self._scale[places]
-        products = self._sites.products[np.ix_(places[:-1][used], places)]
-        scores = np.einsum("aje,j->ea", products, left / scale)
-        scores = scores @ (at.basis / scale[:-1, None])[used]
+        unit = 1.0 / self.pooled_scale[y]
+        n = self.n_rows
+        level = n * (intercept + coefficients @ middle[columns] - middle[y])
+        onto = np.append(level, moments.scatter[-1][np.ix_(columns, columns)] @ coefficients)
+        line = onto @ at.basis * len(at.pooled) / n - unit * at.pooled
         share = float(self.deviation_shares(mask[None])[0])
-        effects = share * np.einsum("eij,ej->ei", at.at(share)[0], scores) @ at.basis.T
+        effects = unit * at.deviations(share, line / unit) @ at.basis.T
         effects[:, 0] -= effects[:, 1:] @ middle[columns]
         return effects
 
@@ -400,7 +403,12 @@ class GaussianRandomDeviations(DeviationModel):
         products[1:, 1:] += np.moveaxis(moments.scatter[:-1], 0, 2)
         products *= (self._scale[:, None] * self._scale)[:, :, None]
         return Sites(
-            products, products.sum(axis=2), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE
+            products,
+            products.sum(axis=2),
+            moments.outcome + 1,
+            self.n_rows,
+            self.spent,
+            PIVOT_TOLERANCE,
         )
 
     def _places(self, masks: Mask) -> tuple[Integers, Integers]:
@@ -416,27 +424,22 @@ class GaussianRandomDeviations(DeviationModel):
     def _figures(
         self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False
     ) -> Floats:
-        """(S, 9) of `deviation_figures`"""
+        """(S, 9) of `deviation_figures`; those of the likelihood are remembered."""
         chosen = as_masks(masks, self.n_features)
-        # Walks over the same blocks of subsets are repeated at other tolerances.
-        key = (
-            (len(chosen), np.packbits(chosen).tobytes())
-            if likelihood and share is None and len(chosen) > 1
-            else None
-        )
-        if key in self._known:
-            return self._known[key]
-        asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
-        out = np.empty((len(chosen), N_FIGURES))
+        if likelihood:
+            rows = self._memory.of(chosen, lambda new: self._computed(new, None, True))
+            return np.array(rows).reshape(-1, N_FIGURES)
+        return self._computed(chosen, share, False)
+
+    def _computed(self, masks: Mask, share: Floats | None, likelihood: bool) -> Floats:
+        asked = np.full(len(masks), np.nan) if share is None else np.asarray(share, dtype=float)
+        out = np.empty((len(masks), N_FIGURES))
 
         def one(part: slice) -> None:
-            lists = self._places(chosen[part])
+            lists = self._places(masks[part])
             deviation_figures(self._sites, *lists, asked[part], likelihood, out[part])
 
-        in_parts(len(chosen), self.n_jobs, one, fewest=64)
-        if key is not None and len(self._known) < _MOST_KNOWN:
-            out.setflags(write=False)
-            self._known[key] = out
+        in_parts(len(masks), self.n_jobs, one, fewest=64)
         return out
 
 
@@ -499,12 +502,18 @@ class Coordinates(NamedTuple):
         )
         return V, V @ self.information, np.asarray(np.einsum("eij,ej->ei", V, self.scores))
 
+    def deviations(self, share: float, line: Floats) -> Floats:
+        """(E, k) predicted from what a line (k,), about the pooled fit, leaves"""
+        V, *_ = self.at(share)
+        return share * np.asarray(np.einsum("eij,ej->ei", V, self.scores - self.information @ line))
+
     def without_each(self, share: float) -> Floats:
         """(E, k) generalised least squares without each environment; NaN where the others alone
         cannot be fitted"""
         _, whitened, moved = self.at(share)
         left = whitened.sum(axis=0) - whitened
-        possible = np.linalg.cond(left) < 1.0 / PIVOT_TOLERANCE
+        values = np.linalg.eigvalsh(left)
+        possible = (values[:, :1] > PIVOT_TOLERANCE * values[:, -1:]).all(axis=1)
         found = np.full(moved.shape, np.nan)
         rest = (moved.sum(axis=0) - moved)[possible]
         found[possible] = np.linalg.solve(left[possible], rest[:, :, None])[:, :, 0]
@@ -610,7 +619,7 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     unit = 1.0 / model.pooled_scale[y]
     scaled = float(left) / freedom
     noise = scaled * unit**2
-    own = b + share * np.einsum("eij,ej->ei", V, at.scores - at.information @ b)
+    own = b + at.deviations(share, b)
     # What the data leave open of u_e where b is known, and what b, as far as it counts there,
     # leaves open.
     of_mean = at.jackknife(share, b)

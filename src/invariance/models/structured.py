@@ -65,6 +65,9 @@ _ROUNDS = 2
 _NEAR_UNIT_ROOT = 0.1
 # Share of the rows that deviations of factors may take before their test sees little.
 _MOST_SPENT = 0.5
+# Share of the rows below which a direction of columns is one of rounding; its subset is outside the
+# support.
+_SMALLEST_SPREAD = 1e-14
 # Numbers that may be held at once while rows are read.
 _AT_ONCE = 1 << 22
 # Fits that are remembered; a walk asks about each subset several times.
@@ -214,7 +217,6 @@ def likeliest_share(
 ) -> tuple[float, float]:
     """ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z before
     anything is swept out"""
-
     logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_SHARE), _SHARES)
     for _ in range(_CLOSER):
         shares = np.exp(logs)[:, None]
@@ -286,18 +288,18 @@ class StructuredDeviations(DeviationModel):
     # ---------------------------------------------------------------- sums of products
 
     @cached_property
-    def _columns(self) -> Floats:
-        """(N, q + 2) 1, the features' columns and the outcome, centred and of unit mean square"""
-        means, spread = self._units
-        columns = (np.column_stack([self.data.X, self.data.y]) - means) / spread
-        return np.column_stack([np.ones(len(columns)), columns])
-
-    @cached_property
-    def _units(self) -> tuple[Floats, Floats]:
-        """Means and standard deviations (q + 1,) of the features' columns and the outcome"""
+    def _units(self) -> tuple[Floats, Floats, Floats]:
+        """Means and standard deviations (q + 1,) of the features' columns and the outcome, and (N,
+        q + 2) 1 and these columns, centred and of unit mean square"""
         columns = np.column_stack([self.data.X, self.data.y])
+        means = columns.mean(axis=0)
         spread = columns.std(axis=0)
-        return columns.mean(axis=0), np.where(spread > 0.0, spread, 1.0)
+        spread[spread == 0.0] = 1.0
+        return means, spread, np.insert((columns - means) / spread, 0, 1.0, axis=1)
+
+    @property
+    def _columns(self) -> Floats:
+        return self._units[-1]
 
     @cached_property
     def _products(self) -> Floats:
@@ -379,7 +381,8 @@ class StructuredDeviations(DeviationModel):
             # in sequences of such a length that prewhitened deviations, too, explain the share of
             # the noise that they are said to.
             n = self.n_windows
-            turn = np.sqrt(n / len(base)) * np.linalg.inv(np.linalg.cholesky(plain[:-1, :-1])).T
+            values, vectors = np.linalg.eigh(plain[:-1, :-1])
+            turn = vectors * np.sqrt(n / len(base) / np.maximum(values, _SMALLEST_SPREAD * n))
             along = parts[-1]
             for view in (products, products.T):
                 rows = view[along]
@@ -407,7 +410,7 @@ class StructuredDeviations(DeviationModel):
         full = float(left[-1, -1])
         if n <= full_rank or full < smallest:
             return None
-        beta = np.linalg.solve(products[:k, :k], products[:k, -1])
+        beta = np.asarray(np.linalg.solve(products[:k, :k], products[:k, -1]), dtype=float)
         missed = sweep_out(plain, slice(k), k)[1][0, 0]
         r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
         gammas, vectors = np.linalg.eigh(left[:-1, :-1])
@@ -443,9 +446,6 @@ class StructuredDeviations(DeviationModel):
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         return self._figures(masks, lambda each: each.r2, np.nan)
-
-    def signal_of(self, gain: Floats) -> Floats:
-        return np.asarray(self.n_windows * np.expm1(2.0 * np.maximum(gain, 0.0) / self.n_windows))
 
     @property
     def n_informative(self) -> int:
@@ -484,12 +484,6 @@ class StructuredDeviations(DeviationModel):
         found = self.swept(masks)
         inside = np.array([each is not None for each in found], dtype=bool)
         return inside, [each for each in found if each is not None]
-
-    def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        """(S,) noncentrality that is tolerated of coefficients"""
-        return tolerance.noncentrality(
-            self.signal_of(self.untilted.gain_many(masks)), self.n_windows
-        )
 
     def _joined(self, residuals: Residuals, score: ScoreTest, allowed: Floats) -> Floats:
         """(S,) p-values of factors, along the variable given these, or of both"""
@@ -623,7 +617,7 @@ class StructuredDeviations(DeviationModel):
             [np.tile(usual, (len(rows), 1, 1)), np.kron(assembled.turn, basis)], axis=2
         )
         variances = np.einsum("rgt,tu,rgu->rg", weights, noise * covariance, weights, optimize=True)
-        means, sizes = self._units
+        means, sizes, _ = self._units
         scale = sizes[-1] / np.append(1.0, sizes[columns])
         shift = np.append(means[-1], np.zeros(k - 1))
         return Curves(
