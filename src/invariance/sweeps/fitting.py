@@ -149,6 +149,7 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
     findings = decision.findings
     selected = decision.mask
     inclusion = decision.posterior.inclusion
+    names = findings.posterior.feature_names
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
@@ -164,7 +165,7 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
     return [
         {
             "outcome": outcome,
-            "feature": findings.posterior.feature_names[j],
+            "feature": names[j],
             "inclusion": inclusion[j],
             "paper_inclusion": findings.posterior.inclusion[j],
             "p_edge": p_edge[j],
