@@ -703,7 +703,7 @@ MUTANTS = (
         "price-of-candidates",
         "the price of a column of the candidates is doubled",
         old="new",
-        file="inference/base.py",
+        file="inference/enumeration.py",
         find="self.log_prior - 0.5 * price * self.columns",
         replace="self.log_prior - price * self.columns",
         tests=("tests/decisions/test_predictive.py::test_all_subsets_are_those_of_the_twin",),
