@@ -236,19 +236,18 @@ def common_fields(target: Target) -> Fields:
     """What every posterior says about the data and the prior, whichever engine computed it."""
     prior = target.prior
     model = target.model
-    about = target.model.observed
-    of_prior = {
+    about = model.observed
+    return {
         "feature_names": prior.feature_names,
         "n_subsets": prior.support_size(),
         "prior": prior.name,
-    }
-    of_model = {
         "model": model.name,
         "model_reason": model.reason,
         "judge": Judge(model, target.tolerance),
+        "outcome_name": about.outcome_name,
+        "environments": about.environments,
+        "counts": about.counts,
     }
-    of_data = {name: getattr(about, name) for name in ("outcome_name", "environments", "counts")}
-    return of_prior | of_model | of_data
 
 
 def with_remarks(target: Target, posterior: Posterior) -> Posterior:
