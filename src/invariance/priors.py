@@ -55,8 +55,10 @@ class BoundPrior:
             array.setflags(write=False)
         if self._independent:
             total = self._weights[0] - np.sum(self._log_chances[1])
+        elif self._exchangeable:
+            total = np.logaddexp.reduce(self._log_size_mass)
         else:
-            total = self._log_total
+            total = self._remaining_mass[0, 0] - np.sum(self._log_chances[1])
         object.__setattr__(self, "log_normalizer", float(total))
 
     @cached_property
@@ -109,14 +111,6 @@ class BoundPrior:
             np.all(self._weights == self._weights[0])
         )
 
-    @property
-    def _log_total(self) -> float:
-        """log of the sum of odds times size weight over the support"""
-        if self._exchangeable:
-            return float(np.logaddexp.reduce(self._log_size_mass))
-        _, log_out = self._log_chances
-        return float(self._remaining_mass[0, 0] - np.sum(log_out))
-
     @cached_property
     def _log_size_mass(self) -> Floats:
         """Unnormalised log mass of each number of free features that are exchangeable, (t + 1,)."""
@@ -124,10 +118,6 @@ class BoundPrior:
         # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
         logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
         return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
-
-    def _of_no_feature(self) -> Floats:
-        """(t + 1,) log distribution of the size before any feature is drawn: 0 for certain"""
-        return np.append(0.0, np.full(self._weights.size - 1, -np.inf))
 
     @cached_property
     def _remaining_mass(self) -> Floats:
@@ -190,7 +180,9 @@ class BoundPrior:
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
             inclusion = np.empty(self.free.size)
-            inclusion_from(self._remaining_mass, log_in, log_out, self._of_no_feature(), inclusion)
+            # Log distribution of the size before any feature is drawn: 0 for certain
+            of_none = np.append(0.0, np.full(self._weights.size - 1, -np.inf))
+            inclusion_from(self._remaining_mass, log_in, log_out, of_none, inclusion)
             result[self.free] = inclusion
         return np.minimum(result, 1.0)
 

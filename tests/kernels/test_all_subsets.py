@@ -18,7 +18,7 @@ from invariance import (
     UniformPrior,
 )
 from invariance.inference import base, enumeration
-from invariance.inference.base import Picked, Target
+from invariance.inference.base import Target
 from invariance.inference.enumeration import DenseBlocks, Run, target_blocks
 from invariance.kernels import subset_tree
 from invariance.kernels.all_subsets import fold_pairs, lead
@@ -161,7 +161,7 @@ def test_subsets_that_may_be_compatible(
     assert isinstance(blocks, DenseBlocks)
     least = smallest + 0.5 * np.arange(model.free_columns.sum() + 1)
     _, picked, _ = walked(blocks, 1, least)
-    found = Picked.joined(picked)
+    found = enumeration.Picked.joined(picked)
     masks = twin(target, blocks.walk.free).masks
     gain = model.gain_many(masks)
     columns = masks @ model.free_columns

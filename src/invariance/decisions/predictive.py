@@ -22,8 +22,8 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
 from ..data.features import as_masks
-from ..inference.base import Engine, Picked, RunOptions, ScoredSubsets, Target, common_fields
-from ..inference.enumeration import Enumeration, Run, scored_parts, target_blocks
+from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
+from ..inference.enumeration import Enumeration, Picked, Run, target_blocks
 from ..inference.replicas import CompiledSampler
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, FlipGuess, GuessesFlips
@@ -262,10 +262,8 @@ class Candidates:
         blocks = target_blocks(
             replace(self.target, model=self.target.model.untilted), self.tolerance
         )
-        options = replace(options, visitor=self)
-        for _ in scored_parts(
-            blocks, Run.over(blocks, 0, self.least), options, "scoring compatible subsets"
-        ):
+        run = Run.over(blocks, 0, self.least)
+        for _ in blocks.parts(run, replace(options, visitor=self), "scoring compatible subsets"):
             pass
         return self
 

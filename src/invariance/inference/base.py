@@ -3,9 +3,9 @@ their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from ..models.base import BoundModel, Memory, of_all_features
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
 from ..priors import BoundPrior
+
+if TYPE_CHECKING:
+    from .enumeration import Picked
 
 AGREEMENT = 1e-6
 EXAMPLES = 64  # of subsets that cannot be scored
@@ -99,28 +102,6 @@ class Target:
             else "Use other features or rows."
         )
         return EngineError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
-
-
-class Picked(NamedTuple):
-    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
-    (n,); draws (n, f)"""
-
-    gain: Floats
-    columns: Integers
-    log_prior: Floats
-    log_ratio: Floats
-    draws: Mask
-
-    def weights(self, price: float) -> Floats:
-        """(n,) log p(z) − ½ cost(z) at this price of a column"""
-        return self.gain + self.log_prior - 0.5 * price * self.columns
-
-    def of(self, rows: Integers | Mask) -> Picked:
-        return Picked._make([values[rows] for values in self])
-
-    @classmethod
-    def joined(cls, parts: Iterable[Picked]) -> Picked:
-        return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
 
 
 class Visitor(Protocol):
@@ -255,19 +236,18 @@ def common_fields(target: Target) -> Fields:
     """What every posterior says about the data and the prior, whichever engine computed it."""
     prior = target.prior
     model = target.model
-    about = target.model.observed
-    of_prior = {
+    about = model.observed
+    return {
         "feature_names": prior.feature_names,
         "n_subsets": prior.support_size(),
         "prior": prior.name,
-    }
-    of_model = {
         "model": model.name,
         "model_reason": model.reason,
         "judge": Judge(model, target.tolerance),
+        "outcome_name": about.outcome_name,
+        "environments": about.environments,
+        "counts": about.counts,
     }
-    of_data = {name: getattr(about, name) for name in ("outcome_name", "environments", "counts")}
-    return of_prior | of_model | of_data
 
 
 def with_remarks(target: Target, posterior: Posterior) -> Posterior:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -33,7 +33,6 @@ from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior
 from .base import (
     EXAMPLES,
-    Picked,
     RunOptions,
     Target,
     common_fields,
@@ -71,6 +70,28 @@ class ScoredBlock:
     inclusion: Callable[[Floats], tuple[float, Floats]]
     masks: Callable[[Integers], Mask]
     columns: Callable[[Integers], Integers]
+
+
+class Picked(NamedTuple):
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
+    (n,); draws (n, f)"""
+
+    gain: Floats
+    columns: Integers
+    log_prior: Floats
+    log_ratio: Floats
+    draws: Mask
+
+    def weights(self, price: float) -> Floats:
+        """(n,) log p(z) − ½ cost(z) at this price of a column"""
+        return self.gain + self.log_prior - 0.5 * price * self.columns
+
+    def of(self, rows: Integers | Mask) -> Picked:
+        return Picked._make([values[rows] for values in self])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Picked]) -> Picked:
+        return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
 
 
 class Run(NamedTuple):
@@ -143,6 +164,18 @@ class _Blocks(ABC):
             log_ratio,
         )
         return sums, Picked(*figures, scored.masks(places))
+
+    def parts(self, run: Run, options: RunOptions, text: str) -> Iterator[_Sums]:
+        """Yield the sums of each task in the order of the blocks, whatever thread scored them,
+        after what it picked has gone to the visitor."""
+        with ProgressBar(text, self.n_tasks, options.progress) as bar:
+            for sums, picked in ordered_map(
+                lambda task: self.part(task, run), range(self.n_tasks), options.n_jobs
+            ):
+                if options.visitor is not None and picked is not None:
+                    options.visitor.add(picked)
+                yield sums
+                bar.advance()
 
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
         """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support,
@@ -348,19 +381,6 @@ def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetB
     return subset_blocks(model.subset_walk(free, prior.forced, tolerance), prior.over(free))
 
 
-def scored_parts(blocks: SubsetBlocks, run: Run, options: RunOptions, text: str) -> Iterator[_Sums]:
-    """Yield the sums of each task in the order of the blocks, whatever thread scored them, after
-    what it picked has gone to the visitor."""
-    with ProgressBar(text, blocks.n_tasks, options.progress) as bar:
-        for sums, picked in ordered_map(
-            lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs
-        ):
-            if options.visitor is not None and picked is not None:
-                options.visitor.add(picked)
-            yield sums
-            bar.advance()
-
-
 def enumeration_steps(target: Target) -> int:
     """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the
     dense walk."""
@@ -405,7 +425,7 @@ class Enumeration:
         run = Run.over(blocks, self.keep, least, blocks.n_positions <= self.in_memory)
         whole = run.whole if run.whole.size else None
         sums = None
-        for part in scored_parts(blocks, run, options, "scoring subsets"):
+        for part in blocks.parts(run, options, "scoring subsets"):
             sums = part if sums is None else sums.joined(part, self.keep)
             run.lowest[0] = sums.lowest(self.keep)
         if sums is None or sums.total == 0.0:

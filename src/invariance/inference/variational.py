@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ from .mode_search import MISSED_SHARE, around, find_modes, with_swaps
 
 Start = Literal["uninformative", "informative", "searched"]
 
-_STARTS = ("uninformative", "informative", "searched")
+_STARTS: tuple[Start, ...] = get_args(Start)
 _QUICK_TO_SEARCH = 100  # free features: up to so many are searched even if no start needs it
 _REWEIGHTED = 1000
 _LISTED = 200
@@ -117,7 +117,7 @@ class Variational:
     iterations: int = 2000
     pairs: int = 20
     schedule: Cyclical = field(default_factory=Cyclical)
-    starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
+    starts: tuple[Start, ...] = _STARTS
     screen: Literal["search", "lasso", "raw_lasso"] = "search"
     screened: int = 10
     inclusion: float | None = None
@@ -141,14 +141,13 @@ class Variational:
         in the quoted call. With `infeasible="relative", screen="raw_lasso"` the pattern of the
         paper's figure for 450 features appears. The notes of the class apply.
         """
-        starts = ("uninformative", "informative")
         published: Fields = {
-            "starts": starts,
+            "starts": ("uninformative", "informative"),
             "screen": "lasso",
             "infeasible": -1.0,
             "rest": 0.1,
         }
-        return cls(**(published | changes))
+        return cls(**published | changes)
 
     @classmethod
     def genes(cls, **changes: Any) -> Self:
@@ -157,19 +156,16 @@ class Variational:
         −1 for a draw outside the support is per row, one of several readings. The notes of the
         class apply.
         """
-        schedule = Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True)
         published: Fields = {
             "iterations": 10_000,
             "pairs": 10,
-            "schedule": schedule,
+            "schedule": Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True),
             "infeasible": -1.0,
-        }
-        published |= {
             "starts": ("uninformative",),
             "inclusion": 0.02,
             "kl_analytic_probability": 0.5,
         }
-        return cls(**(published | changes))
+        return cls(**published | changes)
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()

@@ -105,13 +105,12 @@ def cliques(scoring, first, last, free, closest, damping, starts, members, sizes
 
 
 @kernel
-def free_block(prior, clique, most):
-    """The first free columns of `clique`, up to `most`, ascending. They are few: np.sort would
-    compile for a second."""
+def free_block(prior, clique):
+    """The free columns of `clique`, ascending. They are few: np.sort would compile for a second."""
     block = np.empty(clique.size, np.int64)
     n = 0
     for column in clique:
-        if prior.free[column] and n < most:
+        if prior.free[column]:
             place = n
             while place > 0 and block[place - 1] > column:
                 block[place] = block[place - 1]
@@ -122,30 +121,19 @@ def free_block(prior, clique, most):
 
 
 @kernel
-def best_in_block(scoring, prior, included, block, found):
-    """The best log p(z)Λ(z) over all z that agree with `included` (d,) outside the block; that z is
-    written to `found`. -inf, with `found` = included, when none of them is decidable."""
-    log_ratios = np.empty(1 << block.size)
-    log_prior = np.empty(1 << block.size)
-    score_in_block(scoring, prior, included, block, log_ratios, log_prior)
-    highest, top = best_of(log_ratios, log_prior)
-    copy_into(found, included)
-    if top >= 0:
-        write_block(found, block, top)
-    return highest
-
-
-@kernel
 def scan_cliques(scoring, prior, included, members, sizes, found):
     """The best log p(z)Λ(z) when the columns of one clique may change and others stay as in
     `included` (d,); that z is written to `found`, which is `included` where none is decidable."""
-    candidate = np.empty(included.size, np.bool_)
     highest = -np.inf
     copy_into(found, included)
     for s in range(sizes.size):
-        block = free_block(prior, members[s, : sizes[s]], sizes[s])
-        value = best_in_block(scoring, prior, included, block, candidate)
+        block = free_block(prior, members[s, : sizes[s]])
+        log_ratios = np.empty(1 << block.size)
+        log_prior = np.empty(1 << block.size)
+        score_in_block(scoring, prior, included, block, log_ratios, log_prior)
+        value, top = best_of(log_ratios, log_prior)
         if value > highest:
             highest = value
-            copy_into(found, candidate)
+            copy_into(found, included)
+            write_block(found, block, top)
     return highest

@@ -34,22 +34,21 @@ def edge_p_values(findings: Findings, inclusion: Floats) -> Floats:
     without the feature, among those of the MOST_TESTED leading features; NaN where no such subset
     is compatible with invariance. At the level of the paper's posterior: which lower level is tried
     next depends on these p-values. inclusion : (p,) of the posterior by which the rule selects"""
-    target = findings.target
-    prior = target.prior
+    p = findings.target.n_features
+    prior = findings.target.prior
     tolerance = findings.tolerance
     order = np.lexsort((-findings.posterior.inclusion, -inclusion))
     leading = order[~prior.forced_out[order]][:MOST_TESTED]
     draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
     draws = draws[draws.sum(axis=1) <= prior.max_size]
     judge = findings.posterior.judge
-    model = target.model if judge is None else judge.model
-    masks = of_all_features(draws, leading, (), target.n_features)
-    joint = model.invariance_test(masks, tolerance).joint
+    model = findings.target.model if judge is None else judge.model
+    joint = model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
     # The smaller of a p-value and of 1/EACH times another is below α in at most (1 + EACH) α.
     p_values = np.minimum((1.0 + EACH) * joint, 1.0)
     if joint.max() < tolerance.level:
-        return np.full(target.n_features, np.nan)
-    found = np.full(target.n_features, p_values.max())
+        return np.full(p, np.nan)
+    found = np.full(p, p_values.max())
     found[leading] = np.where(draws, 0.0, p_values[:, None]).max(axis=0)
     return found
 

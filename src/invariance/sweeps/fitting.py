@@ -154,6 +154,7 @@ def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: 
     """The `top` most probable features, and all that are selected (p,), by inclusion"""
     selected = rule.select(findings)
     inclusion = findings.ranking(rule).inclusion
+    names = findings.posterior.feature_names
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
@@ -169,7 +170,7 @@ def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: 
     return [
         {
             "outcome": outcome,
-            "feature": findings.posterior.feature_names[j],
+            "feature": names[j],
             "inclusion": inclusion[j],
             "paper_inclusion": findings.posterior.inclusion[j],
             "p_edge": p_edge[j],
