@@ -27,7 +27,6 @@ from .options import (
     Command,
     FilesArgument,
     FitOptions,
-    OnePassOption,
     PlotKindOption,
     SpeechOptions,
     StreamOption,
@@ -102,7 +101,6 @@ def fit(
     context: typer.Context,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = None,
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
@@ -158,9 +156,8 @@ def fit(
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
         with warnings_kept() as warned:
-            model, data = fit_model(
-                named, given, stream, one_pass, None if compared is None else ALL_METHODS
-            )
+            need = None if compared is None else ALL_METHODS
+            model, data = fit_model(named, given, stream, need)
         draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
         # What the report tells of luck and price is told here and in the other files, too.
         refits = [("Chance", model.decision_.explain_luck)] if "report" in outputs else []
@@ -251,7 +248,6 @@ def explain(
     ] = None,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = None,
     json: Annotated[Path | None, json_option("the diagnosis")] = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
 ) -> None:
@@ -270,7 +266,7 @@ def explain(
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
-        model, data = fit_model(named, given, stream, one_pass)
+        model, data = fit_model(named, given, stream)
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []

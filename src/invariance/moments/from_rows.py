@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -86,7 +87,11 @@ class Wanted:
         weights = self.settings.weights
         return (*self.columns, self.environment, *([] if weights is None else [weights]))
 
-    def accumulated(self, batches: Iterable[pa.RecordBatch] = ()) -> MomentsAccumulator:
+    def accumulated(
+        self,
+        batches: Iterable[pa.RecordBatch] = (),
+        limits: Mapping[Hashable, float] = MappingProxyType({}),
+    ) -> MomentsAccumulator:
         rows = MomentsAccumulator(
             self.columns,
             self.environment,
@@ -96,6 +101,7 @@ class Wanted:
             outcome=self.outcome,
             splines=self.splines,
             weights=self.settings.weights,
+            limits=limits,
         )
         return rows.extend(batches)
 
@@ -187,17 +193,25 @@ def of_source(
     if dask is not None:
         return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
     total: MomentsAccumulator | None = None
+    limits: dict[Hashable, float] = {}
     with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
         for rows in ordered_map(
-            partial(_of_task, wanted), tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD
+            partial(_of_task, wanted, limits=limits),
+            tasks,
+            min(n_jobs, max(len(tasks), 1)),
+            _AHEAD,
         ):
             total = rows if total is None else total.absorb(rows)
+            limits.update(total.limits)
             bar.advance()
     return total or wanted.accumulated()
 
 
-def _of_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
-    return wanted.accumulated(task.batches(wanted.read))
+def _of_task(
+    wanted: Wanted, task: RowTask, limits: Mapping[Hashable, float] = MappingProxyType({})
+) -> MomentsAccumulator:
+    """limits : of the rows that other tasks have found by now, which change no result"""
+    return wanted.accumulated(task.batches(wanted.read), dict(limits))
 
 
 # ---------------------------------------------------------------- Dask

@@ -22,7 +22,6 @@ from ..exceptions import DataError, EngineError
 from ..kinds import NUMBER, OutcomeKind
 from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
-from ..moments.second_pass import sampled_data
 from .all_features import without
 from .model_choice import Refits, Selection, build, columns_of_kind
 from .predictor import (
@@ -490,8 +489,7 @@ def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
 
 def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str, Any]:
     """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors
-    were normal, and absolute errors and groups of the rows that a second pass kept, None without
-    one."""
+    were normal, and absolute errors and groups of a sample of rows, None without one."""
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
     at = [moments.columns.index(name) for name in columns]
     y = moments.outcome
@@ -523,7 +521,7 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str
         ),
     )
     found = _plain(dict(zip(NUMBER.figures, values, strict=True)))
-    sample = sampled_data(moments, columns)
+    sample = moments.sampled
     if sample is None:
         return {"absolute_errors": None, **found}
     rows = sample.rows(place)
