@@ -283,7 +283,7 @@ MUTANTS = (
         "the rows of a sample count equally, and not for the rows of their environment",
         old="new",
         file="models/gaussian_fits.py",
-        find="np.asarray(moments.counts / np.maximum(rows.counts, 1))",
+        find="np.asarray(moments.counts / rows.counts)",
         replace="np.ones(len(moments.counts))",
         tests=("tests/moments/test_sample.py::test_a_sample_of_rows_tells_the_tails_of_all",),
     ),

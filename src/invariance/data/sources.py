@@ -59,8 +59,6 @@ _SAMPLE = 1 << 19  # bytes
 # What makes batches of about so many rows, with these columns in any order
 Reader = Callable[[Sequence[str], int], Iterable[Any]]
 
-_CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
-
 
 def rows_per_batch(n_columns: int) -> int:
     """32 MB as float64, and no more rows than pay."""
@@ -270,11 +268,6 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     rows = nw.to_native(rows, pass_through=True)
     library = type(rows).__module__.split(".")[0]
     kind = type(rows).__name__
-    if library in _CLUSTERS and kind == "DataFrame":
-        what = f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here"
-        raise DataError(
-            f"{what}: pass the files that it comes from, such as rows='data/*.parquet'."
-        )
     if (library, kind) == ("polars", "LazyFrame"):
         return QuerySource(name, *_lazy_frame(rows, name))
     if (library, kind) == ("duckdb", "DuckDBPyRelation"):

@@ -330,21 +330,16 @@ def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
     """What a reader of a fit to moments should know."""
     if not isinstance(data, Moments) or data.all_rows is not None:
         return
-    compares_variances = VARIANCE in model.compares
-    if compares_variances and model.n_environments > 2:
+    if VARIANCE in model.compares and (data.sample is None or model.n_environments > 2):
         yield (
-            "tails are unchecked without rows: heavy ones make p-values of environments against "
-            "the rest too small."
+            "tails are unchecked without rows: heavy ones make p-values of "
+            f"{'equal variances' if data.sample is None else 'environments against the rest'} too "
+            "small."
         )
     if data.sample is None:
-        tails = (
-            "p-values of equal variances, which heavy tails make too small, and "
-            if compares_variances
-            else ""
-        )
         yield (
-            f"second moments alone are known: {tails}intervals of predictions take errors for "
-            "normally distributed."
+            "second moments alone are known: intervals of predictions take errors for normally "
+            "distributed."
         )
         return
     n = data.sample.n_rows

@@ -93,7 +93,7 @@ class MomentModel(BoundModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         self.moments = moments_of(data)
-        self.data = self.moments.all_rows if isinstance(data, Moments) else rows_of(data)
+        self.data = rows_of(data) or self.moments.all_rows
         self.n_jobs = n_jobs
         super().__init__(self.moments)
         self.check_environments()

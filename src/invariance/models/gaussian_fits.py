@@ -213,7 +213,7 @@ def _products_within(moments: Moments, used: Integers) -> Floats:
 
 def row_weights(moments: Moments, rows: MultiEnvironmentData) -> Floats:
     """(E,) how many rows of its environment each of these rows stands for; 1 if they are all"""
-    return np.asarray(moments.counts / np.maximum(rows.counts, 1))
+    return np.asarray(moments.counts / rows.counts)
 
 
 def kurtosis_from_rows(
@@ -225,7 +225,7 @@ def kurtosis_from_rows(
     start = 0
     within = _products_within(moments, used)
     unit = np.sqrt(within[-1, -1] / moments.n_rows)
-    length = float(np.sqrt(moments.n_rows))
+    length = moments.n_rows**0.5
     weights = np.repeat(row_weights(moments, data), data.counts)
     columns = np.empty((len(used) + 1, data.n_rows))
     for e in range(data.n_environments):

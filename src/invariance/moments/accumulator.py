@@ -99,8 +99,6 @@ class MomentsAccumulator:
     outcome : the column whose whole numbers are kept, besides moments
     splines : {column: its basis}; None where its knots are not placed, so that its values are kept
     weights : column of how many rows each row counts as
-    limits : {label: key above which other rows, of which there are enough, keep a row out of the
-        sample}
     Of a batch its moments are kept, and a sample of its rows. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
     """
@@ -116,9 +114,7 @@ class MomentsAccumulator:
         outcome: str | None = None,
         splines: Mapping[str, SplineBasis | None] = MappingProxyType({}),
         weights: str | None = None,
-        limits: Mapping[Hashable, float] = MappingProxyType({}),
     ) -> None:
-        self.limits = dict(limits)
         self.weights = None if weights is None else Weights(weights)
         self.columns = tuple(columns)
         self.environment = environment
@@ -132,6 +128,8 @@ class MomentsAccumulator:
         self._labels: dict[Hashable, int] = {}
         self.written_labels: set[str] = set()
         self._environments: dict[Hashable, _Environment] = {}
+        # Keys of rows above which other rows of their environment keep them out of the sample
+        self.limits: dict[Hashable, float] = {}
         self._rng: np.random.Generator | None = None
         self._drawn = [RowSample(np.empty(0, np.intp), np.empty(0, np.float32), np.empty((0, 0)))]
         self._n_drawn = 0
@@ -350,7 +348,7 @@ class MomentsAccumulator:
     def _may_be_drawn(self, codes: Integers, keys: Keys) -> Mask:
         """(n,) which rows of environments `codes` may be in the sample"""
         limits = np.array([self.limits.get(label, 1.0) for label in self._labels], np.float32)
-        return np.asarray(keys < limits[codes])
+        return np.asarray(keys <= limits[codes])
 
     def _draw(self, rows: RowSample) -> None:
         """Sample some of these rows, with the columns of this accumulator."""
@@ -370,7 +368,7 @@ class MomentsAccumulator:
         labels = self.environments
         counts = np.bincount(found.places, minlength=len(labels))
         ends = np.cumsum(counts)
-        for e in np.flatnonzero(counts == found.size):
+        for e in np.flatnonzero(counts >= found.size):
             self.limits[labels[e]] = found.keys[ends[e] - counts[e] : ends[e]].max()
         return found
 

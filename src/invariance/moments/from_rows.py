@@ -101,8 +101,8 @@ class Wanted:
             outcome=self.outcome,
             splines=self.splines,
             weights=self.settings.weights,
-            limits=limits,
         )
+        rows.limits |= limits
         return rows.extend(batches)
 
     def screened(self, rows: MomentsAccumulator) -> CheckedRows:
@@ -193,10 +193,11 @@ def of_source(
     if dask is not None:
         return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
     total: MomentsAccumulator | None = None
+    # Known to other tasks, these change no result.
     limits: dict[Hashable, float] = {}
     with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
         for rows in ordered_map(
-            partial(_of_task, wanted, limits=limits),
+            lambda task: wanted.accumulated(task.batches(wanted.read), limits),
             tasks,
             min(n_jobs, max(len(tasks), 1)),
             _AHEAD,
@@ -207,13 +208,6 @@ def of_source(
     return total or wanted.accumulated()
 
 
-def _of_task(
-    wanted: Wanted, task: RowTask, limits: Mapping[Hashable, float] = MappingProxyType({})
-) -> MomentsAccumulator:
-    """limits : of the rows that other tasks have found by now, which change no result"""
-    return wanted.accumulated(task.batches(wanted.read), dict(limits))
-
-
 # ---------------------------------------------------------------- Dask
 
 # Results that one task merges
@@ -222,7 +216,7 @@ _MERGED_AT_ONCE = 16
 
 def _of_file_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
     try:
-        return _of_task(wanted, task)
+        return wanted.accumulated(task.batches(wanted.read))
     except DataError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise

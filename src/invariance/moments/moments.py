@@ -323,8 +323,7 @@ class Moments:
     @property
     def all_rows(self) -> MultiEnvironmentData | None:
         """All rows, if the sample holds them."""
-        whole = self.sample is not None and self.sample.n_rows == self.n_rows
-        return self.sampled if whole else None
+        return self.sampled if self.sample and self.sample.n_rows == self.n_rows else None
 
     @property
     def n_environments(self) -> int:
@@ -703,7 +702,7 @@ class Moments:
             groups={name: members for name, members in left.items() if members},
             outcome=columns.index(self.outcome_name),
             scatter=self.scatter[np.ix_(np.arange(len(self.scatter)), order, order)],
-            sample=self.sample and self.sample.of_columns(order),
+            sample=self.sample and self.sample._replace(values=self.sample.values[:, order]),
             **{name: getattr(self, name)[:, order] for name in _OF_COLUMNS},
         )
 
@@ -824,7 +823,7 @@ def with_equal_means(moments: Moments) -> Moments:
     if sample is not None:
         e = sample.places
         centred = sample.values - moments.centre[e] - moments.rest[e]
-        sample = replace(sample, values=np.where(varies[e], centred, 0.0))
+        sample = sample._replace(values=np.where(varies[e], centred, 0.0))
     features = moments.features
     columns = moments.feature_columns
     several = np.split(columns, features.starts[1:-1]) if features.grouped else []

@@ -3,7 +3,7 @@ keys (a reservoir by bottom-k sampling)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ MIN_ROWS = 50
 MAX_NUMBERS = 1_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class RowSample:
+class RowSample(NamedTuple):
     """Rows of environments, in the order in which they were read.
 
     places (n,) : environments; keys (n,) : random numbers in [0, 1), by which rows were drawn;
@@ -46,15 +45,15 @@ class RowSample:
         parts = np.split(order, np.cumsum(counts)[:-1])
         for e in np.flatnonzero(counts > size):
             own = self.keys[parts[e]]
-            parts[e] = parts[e][own <= np.partition(own, size - 1)[size - 1]][:size]
-        return replace(self.at(np.concatenate([order[:0], *parts])), size=size)
+            parts[e] = parts[e][own <= np.partition(own, size - 1)[size - 1]]  # and what ties
+        return self.at(np.concatenate(parts))._replace(size=size)
 
     def at(self, rows: NDArray[np.intp]) -> RowSample:
         return RowSample(self.places[rows], self.keys[rows], self.values[rows], self.size)
 
     def choosing(self, places: Integers) -> RowSample:
         """Rows of the environments e, which become places[e]; not of those with -1."""
-        placed = replace(self, places=np.asarray(places, np.intp)[self.places])
+        placed = self._replace(places=places[self.places])
         return placed.at(np.flatnonzero(placed.places >= 0))
 
     def in_columns(self, places: Integers, n_columns: int) -> RowSample:
@@ -64,19 +63,13 @@ class RowSample:
         kept = np.flatnonzero(places >= 0)
         values = np.zeros((self.n_rows, n_columns))
         values[:, places[kept]] = self.values[:, kept]
-        return replace(self, values=values)
-
-    def of_columns(self, columns: NDArray[np.intp]) -> RowSample:
-        return replace(self, values=self.values[:, columns])
+        return self._replace(values=values)
 
     def joined(self, *others: RowSample) -> RowSample:
         """The rows of all samples, of the same columns"""
-        parts = [self, *others]
+        places, keys, values, sizes = zip(self, *others, strict=True)
         return RowSample(
-            np.concatenate([part.places for part in parts]),
-            np.concatenate([part.keys for part in parts]),
-            np.concatenate([part.values for part in parts]),
-            min(part.size for part in parts),
+            np.concatenate(places), np.concatenate(keys), np.concatenate(values), min(sizes)
         )
 
 
@@ -86,5 +79,4 @@ def _fair_share(counts: Integers, n_columns: int) -> int:
     ascending = np.sort(counts)
     before = np.cumsum(ascending) - ascending
     shares = (most - before) // np.arange(len(counts), 0, -1)
-    exceeded = shares[ascending > shares]
-    return max(MIN_ROWS, int(exceeded[0])) if len(exceeded) else MAX_ROWS
+    return max(MIN_ROWS, int(np.append(shares[ascending > shares], MAX_ROWS)[0]))
