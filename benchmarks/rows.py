@@ -3,7 +3,7 @@ memory, and how exact they are.
 
 python benchmarks/rows.py                       all (some minutes; files of 0.5 GB in a temporary
     folder)
-python benchmarks/rows.py --parts time memory   some of time, threads, again, memory, files, digits,
+python benchmarks/rows.py --parts time memory   some of time, threads, memory, files, digits,
     dask, billion
 
 Times are ratios of one run: processor time of one thread to that of decoding the same columns batch
@@ -31,14 +31,13 @@ from _harness import header
 from _rows_on_dask import measure as on_dask
 from invariance import Moments
 from invariance.moments.accumulator import MomentsAccumulator
-from invariance.moments.second_pass import SecondPass
 
 # Features: rows. About 0.5 GB each.
 SIZES = {20: 3_000_000, 200: 300_000, 1000: 60_000}
 N_SITES = 10
 ROW_GROUPS = 24
 REPEATS = 3
-PARTS = ("time", "threads", "again", "memory", "files", "digits", "dask", "billion")
+PARTS = ("time", "threads", "memory", "files", "digits", "dask", "billion")
 
 
 def write(path: Path, p: int, n: int, row_groups: int = ROW_GROUPS, seed: int = 0) -> Path:
@@ -123,26 +122,6 @@ def threads(folder: Path) -> None:
             f"p = {p:>4}: {one:.2f} s, {two:.2f} s, ratio {two / one:.2f}; bits equal for 1, 2 "
             f"and 3: {same}"
         )
-
-
-def again(folder: Path) -> None:
-    """Fourth powers in a sample of rows, factors and rows to keep: what a fit to moments with
-    `rows=` reads them for"""
-    path = write(folder / "again.parquet", 20, SIZES[20])
-    known = moments(path)
-
-    def second(n_jobs: int) -> None:
-        SecondPass(known, str(path), "site", n_jobs, {}).with_fourth_moments(known, known.columns)
-
-    print("\nThe second reading beside the first, p = 20")
-    with threadpool_limits(1):
-        one, two = least(time.process_time, [lambda: moments(path), lambda: second(1)])
-    first, later = least(time.perf_counter, [lambda: moments(path, 2), lambda: second(2)])
-    print(f"one thread, processor time: {one:.1f} s and {two:.1f} s, ratio {two / one:.1f}")
-    print(
-        f"two threads, wall clock: {first:.1f} s and {later:.1f} s, ratio {later / first:.1f}",
-        flush=True,
-    )
 
 
 # A process begins with the peak of the one that starts it: that is forgotten first.
@@ -285,7 +264,6 @@ def main() -> None:
         rates = times(folder) if {"time", "billion"} & {*parts} else {}
         for part, work in (
             ("threads", threads),
-            ("again", again),
             ("memory", memory),
             ("files", files),
             ("dask", dask),

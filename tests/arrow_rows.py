@@ -48,9 +48,19 @@ def assert_alike(first: Moments, second: Moments, rtol: float = 1e-10) -> None:
 
 def assert_same_bits(first: Moments, second: Moments) -> None:
     """But for the kind of the outcome"""
-    for name in (field.name for field in fields(Moments) if field.name != "kind"):
-        one = getattr(first, name)
-        other = getattr(second, name)
+    pairs = {
+        field.name: (getattr(first, field.name), getattr(second, field.name))
+        for field in fields(Moments)
+        if field.name not in ("kind", "sample")
+    }
+    if first.sample is not None and second.sample is not None:
+        pairs |= {
+            name: (getattr(first.sample, name), getattr(second.sample, name))
+            for name in ("places", "keys", "values", "size")
+        }
+    else:
+        assert first.sample is second.sample
+    for name, (one, other) in pairs.items():
         if isinstance(one, np.ndarray):
             assert (one.dtype, one.shape, one.tobytes()) == (
                 other.dtype,

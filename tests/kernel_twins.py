@@ -44,7 +44,7 @@ def subset_slopes(gram, tolerance, starts, members):
 _MOST_NUMBERS = 1 << 16
 
 
-def residual_powers(columns, slopes, squares, fourths):
+def residual_powers(columns, slopes, weights, squares, fourths):
     together = max(1, _MOST_NUMBERS // columns.shape[1])
     for start in range(0, len(slopes), together):
         part = slice(start, start + together)
@@ -55,7 +55,8 @@ def residual_powers(columns, slopes, squares, fourths):
             used = np.flatnonzero(slope)
             powers[used] -= slope[used, None] * x
         powers *= powers
-        squares[part], fourths[part] = powers.sum(axis=1), np.einsum("sn,sn->s", powers, powers)
+        squares[part] = powers @ weights
+        fourths[part] = np.einsum("sn,sn,n->s", powers, powers, weights)
 
 
 _LOWEST_EXPONENT = -708.0

@@ -344,15 +344,3 @@ def test_json_of_commands_that_follow_others(example: Path) -> None:
         )["luck"]
         is None
     )
-
-
-def test_the_second_reading_is_announced_and_can_be_left_out(example: Path) -> None:
-    twice, once = (
-        run("fit", *EXAMPLE, "--stream", "--json", "-", *more) for more in ((), ("--one-pass",))
-    )
-    assert twice.stderr.count("second reading") == 1
-    assert "second reading" not in once.stderr
-    notes = [" ".join(json.loads(result.stdout)["notes"]) for result in (twice, once)]
-    assert "read again" in notes[0]
-    assert "second moments alone" in notes[1]
-    assert "second reading" not in run("fit", *EXAMPLE, "--stream", "--quiet").stderr

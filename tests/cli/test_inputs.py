@@ -133,14 +133,13 @@ def test_notes_on_large_files_and_on_the_prior(
         assert said("--no-stream", *options) == ""
 
 
-def test_large_files_are_read_once_and_in_pieces(
+def test_large_files_are_read_in_pieces(
     monkeypatch: pytest.MonkeyPatch, whole: Path, tmp_path: Path
 ) -> None:
     """Of Parquet the values count, not the bytes; what is typed decides otherwise."""
 
-    def reading(file: Path, *options: object) -> list[bool]:
-        said = run("fit", file, *ASKED, *options).stderr
-        return [words in said for words in ("in pieces", "in pieces, once", "second reading")]
+    def in_pieces(file: Path, *options: object) -> bool:
+        return "in pieces" in run("fit", file, *ASKED, *options).stderr
 
     parquet = tmp_path / "whole.parquet"
     TABLE.to_parquet(parquet)
@@ -148,17 +147,16 @@ def test_large_files_are_read_once_and_in_pieces(
     assert InputFiles([parquet]).size == of_values > parquet.stat().st_size
     assert InputFiles([whole]).size == whole.stat().st_size
     monkeypatch.setattr(inputs, "LARGE_INPUT", of_values + 1)
-    assert reading(parquet) == [False, False, False]
+    assert not in_pieces(parquet)
     monkeypatch.setattr(inputs, "LARGE_INPUT", of_values)
-    assert reading(parquet) == [True, True, False]
-    assert reading(parquet, "--two-passes") == [True, False, True]
-    assert reading(parquet, "--no-stream") == [False, False, False]
+    assert in_pieces(parquet)
+    assert not in_pieces(parquet, "--no-stream")
     monkeypatch.setattr(inputs, "LARGE_INPUT", 100)
     assert (
         "periods"
         not in run("fit", whole, "-o", "y", "-e", "site", "-e", "ward", "--features", "a").stderr
     )
-    assert reading(whole, "--environment", "ward") == [False, False, False]
+    assert not in_pieces(whole, "--environment", "ward")
 
 
 def test_rows_that_were_read_are_not_counted_by_their_weights(tmp_path: Path) -> None:
@@ -167,15 +165,10 @@ def test_rows_that_were_read_are_not_counted_by_their_weights(tmp_path: Path) ->
     assert f"read {len(TABLE)} rows of table.csv" in said
 
 
-def test_large_folders_are_read_once_too(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_the_size_of_folders(folder: Path) -> None:
     whole_size = sum(file.stat().st_size for file in folder.iterdir())
     sizes = [InputFiles([paths]).size for paths in (folder, folder / "*.csv", folder / "none-*")]
     assert sizes == [whole_size, whole_size, 0]
-    monkeypatch.setattr(inputs, "LARGE_INPUT", whole_size)
-    assert "in pieces, once" in run("fit", folder, *ASKED).stderr
-    assert "second reading" in run("fit", folder, *ASKED, "--two-passes").stderr
-    monkeypatch.setattr(inputs, "LARGE_INPUT", whole_size + 1)
-    assert "second reading" in run("fit", folder, *ASKED).stderr
 
 
 @pytest.mark.parametrize(

@@ -207,9 +207,9 @@ def test_levels_of_tables_to_predict(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
-def test_rows_that_are_read_again_have_the_same_labels(tmp_path: Path) -> None:
+def test_rows_that_are_read_in_pieces_have_the_same_labels(tmp_path: Path) -> None:
     moments = Moments.from_rows(csv(tmp_path), "y", "site", exclude=["code"])
-    model = BIP().fit(moments, rows=csv(tmp_path), environments="site")
+    model = BIP().fit(moments)
     assert model.environments_ == LABELS
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -145,19 +144,6 @@ def test_progress_as_a_function(engine: Any) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         BIP(engine=engine, random_state=0, progress=refuse).fit(made())
-
-
-def test_columns_that_are_read_again() -> None:
-    """Where there are too many: selected features first and then those that predict."""
-    worth = np.array([0.1, 0.2, 0.9, 0.8, 0.3])
-    target = SimpleNamespace(model=SimpleNamespace(r2_many=lambda masks: masks @ worth))
-    decision: Any = SimpleNamespace(mask=np.arange(5) == 1, findings=SimpleNamespace(target=target))
-    assert np.flatnonzero(bip._leading(decision, np.ones(5, np.int64), 3)).tolist() == [1, 2, 3]
-    assert np.flatnonzero(bip._leading(decision, np.array([1, 1, 3, 1, 1]), 3)).tolist() == [
-        1,
-        3,
-        4,
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -269,7 +269,7 @@ def test_tables_files_and_sweeps_refuse_too(tmp_path: Path) -> None:
         )
     frame.to_csv(tmp_path / "rows.csv", index=False)
     command = "fit", tmp_path / "rows.csv", "--outcome", "y", "--environment", "site"
-    for more in ((), ("--stream",), ("--stream", "--one-pass")):
+    for more in ((), ("--stream",)):
         told = fails(*command, *more, "--quiet")
         assert "'p' determines the outcome 'y'" in told
         assert "use --exclude p" in told

@@ -189,8 +189,8 @@ def test_weights_of_streams(form: str, tmp_path: Path) -> None:
     found = Moments.from_rows(source, "y", "site", weights="w")
     again = Moments.from_rows(TABLE.drop(columns="w").iloc[AGAIN], "y", "site")
     np.testing.assert_allclose(found.scatter, again.scatter, rtol=1e-10, atol=1e-10)
-    one = BIP(**QUICK).fit(found, rows=source, environments="site")
-    two = BIP(**QUICK).fit(again, rows=TABLE.drop(columns="w").iloc[AGAIN], environments="site")
+    one = BIP(**QUICK).fit(found)
+    two = BIP(**QUICK).fit(again)
     assert_same(_without_notes(one.decision_.to_plain()), _without_notes(two.decision_.to_plain()))
     np.testing.assert_allclose(one.predict_interval(X), two.predict_interval(X), rtol=1e-10)
     assert found.weights == Moments.from_arrow(found.to_arrow()).weights

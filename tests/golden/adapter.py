@@ -7,6 +7,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,15 +187,16 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
             return model.fit(rows.drop(columns=OUTCOME), rows[OUTCOME], **beside)
         case "moments":
             return model.fit(package.Moments.from_data(data_of(case, table)))
-        case "rows":
-            return model.fit(package.Moments.from_rows(rows, OUTCOME, ENVIRONMENT, progress=False))
+        case "rows":  # whose moments alone are known
+            moments = package.Moments.from_rows(rows, OUTCOME, ENVIRONMENT, progress=False)
+            return model.fit(replace(moments, sample=None))
         case stored:
             source = rows if stored == "rows_again" else _files(rows, folder, stored)
-            model.set_params(columns=Columns(environment=ENVIRONMENT))
-            moments = package.Moments.from_rows(
-                source, OUTCOME, ENVIRONMENT, progress=False, **_reading(case)
+            return model.fit(
+                package.Moments.from_rows(
+                    source, OUTCOME, ENVIRONMENT, progress=False, **_reading(case)
+                )
             )
-            return model.fit(moments, rows=source)
 
 
 def _files(rows: pd.DataFrame, folder: Path, stored: str) -> Path:

@@ -233,10 +233,11 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
     slopes = cholesky.subset_slopes(unit @ unit.T, TOLERANCE, starts, members)
     same(slopes, kernel_twins.subset_slopes(unit @ unit.T, TOLERANCE, starts, members), 1e-6)
     powers = np.empty((2, 2, len(masks)))
+    weights = np.linspace(0.5, 2.0, unit.shape[1])
     for sums, function in zip(
         powers, (row_residuals.residual_powers, kernel_twins.residual_powers), strict=True
     ):
-        function(unit, np.nan_to_num(slopes), *sums)
+        function(unit, np.nan_to_num(slopes), weights, *sums)
     for s, mask in enumerate(masks):
         beta, _, rank, _ = np.linalg.lstsq(unit[:-1][mask].T, unit[-1], rcond=1e-12)
         residual = unit[-1] - beta @ unit[:-1][mask]
@@ -246,7 +247,7 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
             same(slopes[s, mask], beta, 1e-6)
             residual = unit[-1] - slopes[s] @ unit[:-1]
             for sums in powers:
-                same(sums[:, s], [np.sum(residual**2), np.sum(residual**4)])
+                same(sums[:, s], [residual**2 @ weights, residual**4 @ weights])
         columns = data.features.expand(mask[None])[0].nonzero()[0]
         for g in range(data.n_environments + 1 if kept.values.size else 0):
             own = kernel_twins._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]

@@ -3,7 +3,7 @@ rows in memory."""
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def assert_same(found: Decision, expected: Decision, level: str) -> None:
 def test_a_stream_has_the_level_of_moments_in_memory(case: str, tmp_path: Path) -> None:
     frame, settings, level = CASES[case]
     data = MultiEnvironmentData.from_table(frame, "y", "site")
-    streamed = Moments.from_rows(in_parts(frame, tmp_path), "y", "site")
+    streamed = replace(Moments.from_rows(in_parts(frame, tmp_path), "y", "site"), sample=None)
     found, expected = (
         BIP(**settings).fit(moments).decision_ for moments in (streamed, Moments.from_data(data))
     )
@@ -79,13 +79,11 @@ def test_a_stream_has_the_level_of_moments_in_memory(case: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "random"])
-def test_a_second_pass_has_the_level_of_rows(case: str, tmp_path: Path) -> None:
+def test_moments_with_a_sample_have_the_level_of_rows(case: str, tmp_path: Path) -> None:
     frame, settings, level = CASES[case]
     rows = in_parts(frame, tmp_path)
     whole = BIP(**settings).fit(MultiEnvironmentData.from_table(frame, "y", "site"))
-    again = BIP(**settings).fit(
-        Moments.from_rows(rows, "y", "site"), environments="site", rows=rows
-    )
+    again = BIP(**settings).fit(Moments.from_rows(rows, "y", "site"))
     assert_same(again.decision_, whole.decision_, level)
     assert str(again.diagnose()) == str(whole.diagnose())
     new = frame.drop(columns=["y", "site"])
@@ -98,8 +96,7 @@ def test_nearly_dependent_columns_are_decided_as_by_rows_at_every_level() -> Non
     rng = np.random.default_rng(1)
     frame.insert(0, "copy", frame["x0"] + 1e-5 * rng.normal(size=len(frame)))
     data = MultiEnvironmentData.from_table(frame, "y", "site")
-    again = BIP().fit(Moments.from_data(data), environments="site", rows=frame)
-    assert again.decision_.findings.target.model.moments.second.roots is not None
+    again = BIP().fit(Moments.from_rows(frame, "y", "site"))
     masks = np.array(list(product([False, True], repeat=5)))
     full = [
         each.decision_.findings.target.model.at_level(Level.full)
@@ -138,7 +135,7 @@ def test_a_level_that_one_environment_lacks_is_known_within_environments() -> No
     assert (decision.level, decision.selected) == ("effects", ("x0", "x1", "kind"))
 
 
-@pytest.mark.parametrize("options", [["--stream"], ["--stream", "--one-pass"], ["--no-stream"]])
+@pytest.mark.parametrize("options", [["--stream"], ["--no-stream"]])
 def test_a_command_that_streams_has_the_same_level(options: list[str], tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     table().to_csv(file, index=False)

@@ -22,7 +22,7 @@ from distributed import Client
 
 from app_server import wait_until
 from arrow_rows import assert_alike, assert_same_bits
-from invariance import BIP, Columns, Moments
+from invariance import Moments
 from invariance.data.sources import ParquetSource, RowTask
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
 from local_cluster import Cluster, two_workers
@@ -178,15 +178,3 @@ def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) 
         Moments.from_rows(file, "y", "site", dask=2)
     with pytest.raises(EngineError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:1'"):
         Moments.from_rows(file, "y", "site", dask="tcp://127.0.0.1:1")
-
-
-def test_frames_of_a_cluster_have_no_second_pass() -> None:
-    frame = table(60)
-    moments = Moments.from_rows(dd.from_pandas(frame, npartitions=2), "y", "site")
-    frames = [dd.from_pandas(frame, npartitions=2)]
-    for module in ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe"):
-        frames.append(type("DataFrame", (), {"__module__": module, "mapInArrow": None})())
-    for rows, library in zip(frames, ("Dask", "Spark", "Spark"), strict=True):
-        with pytest.raises(DataError, match=f"a {library} data frame"):
-            BIP(columns=Columns(environment="site")).fit(moments, rows=rows)
-    BIP(progress=False, columns=Columns(environment="site")).fit(moments, rows=frame)

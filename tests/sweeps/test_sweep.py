@@ -301,7 +301,7 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     perturbed = read_sweep_data(table(), "site", ["a", *[None] * 119])
 
     def free(n: int) -> None:
-        monkeypatch.setattr("invariance.sweeps.data.free_bytes", lambda: n)
+        monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: n)
 
     free(700)
     with pytest.raises(DataError, match="of 5 columns"):

@@ -133,9 +133,9 @@ def test_memory_of_free_baselines_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
     data = read_sweep_data(table(), "site")
     bytes_of = data.moments.scatter.nbytes
     for processes, needed in ((1, bytes_of), (2, 3 * bytes_of)):
-        monkeypatch.setattr("invariance.sweeps.data.free_bytes", partial(int, needed))
+        monkeypatch.setattr("invariance.models.gaussian.free_bytes", partial(int, needed))
         check_processes(data, processes, True)
-        monkeypatch.setattr("invariance.sweeps.data.free_bytes", partial(int, needed - 1))
+        monkeypatch.setattr("invariance.models.gaussian.free_bytes", partial(int, needed - 1))
         with pytest.raises(DataError, match="baseline='shared'"):
             check_processes(data, processes, True)
         check_processes(data, 1)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 COMPILING = "compiling, once after an installation"
 ProgressMode = bool | Literal["auto"] | Callable[[float, str], None]
 
-# Who waits where no bar is shown reads there that kernels compile, once a process, how far a stage
-# is, and that rows are read again.
+# Who waits where no bar is shown reads there that kernels compile, once a process, and how far a
+# stage is.
 LOGGER = logging.getLogger("invariance")
 
 _WORTH_SHOWING = 2.0

@@ -142,16 +142,14 @@ _OPTIONS = {
 }
 # Settings that are no options: of a family, or of Python alone.
 _NO_OPTIONS = (
-    *(
-        "pseudo_rows",
-        "knots",
-        "intervals",
-        "groups",
-        "regressor",
-        "trusted",
-        "partial",
-        "as_text",
-    ),
+    "pseudo_rows",
+    "knots",
+    "intervals",
+    "groups",
+    "regressor",
+    "trusted",
+    "partial",
+    "as_text",
 )
 
 

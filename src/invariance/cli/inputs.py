@@ -21,7 +21,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import stated
 from ..data.reading import TableFile
 from ..data.settings import FileFormat
-from ..data.sources import RowSource, crowded, frame_of, source_of, table_files
+from ..data.sources import crowded, frame_of, source_of, table_files
 from ..data.structure import parts_of, refuse_design
 from ..decisions.pipeline import FitSettings
 from ..estimators.bip import BIP
@@ -106,27 +106,18 @@ def fit_model(
     named: InputFiles,
     given: FitOptions,
     stream: bool | None,
-    one_pass: bool | None = None,
     need: Need | None = None,
 ) -> tuple[BIP, Any]:
-    """The model, and the rows or moments it was fitted to. stream : None by size; one_pass :
-    without a second reading of what is read in pieces, None by size; need : what needs rows
-    anyway"""
+    """The model, and the rows or moments it was fitted to. stream : None by size; need : what needs
+    rows anyway"""
     model = given.bip(given.jobs)
-    once = named.size >= LARGE_INPUT if one_pass is None else one_pass
     in_pieces = _streams(named, stream, given)
     if in_pieces and not stream:
         need = need or _whole_table(given)
-    data, source = (
-        _read_in_pieces(named, given, model, need, once)
-        if in_pieces
-        else (read_rows(named, given), None)
-    )
+    data = _read_in_pieces(named, given, model, need) if in_pieces else read_rows(named, given)
     for note in default_notes(model, given, data):
         say("note", note)
-    if source is None or once:
-        return model.fit(data), data
-    return model.fit(data, environments=given.compared, rows=source), data
+    return model.fit(data), data
 
 
 def _whole_table(given: FitOptions) -> Need | None:
@@ -189,10 +180,9 @@ def _streams(named: InputFiles, asked: bool | None, given: FitOptions) -> bool:
 
 
 def _read_in_pieces(
-    named: InputFiles, given: FitOptions, model: BIP, need: Need | None, once: bool
-) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
-    """Moments and where their rows can be read again, or all rows where something needs them. once
-    : whether they are not read again"""
+    named: InputFiles, given: FitOptions, model: BIP, need: Need | None
+) -> MultiEnvironmentData | Moments:
+    """Moments, or all rows where something needs them"""
     for option in ("event", "exposure"):
         if getattr(given, option) is not None:
             need = need or Need(f"a model with --{option}")
@@ -200,7 +190,7 @@ def _read_in_pieces(
     if needs_rows(family):
         need = need or Need(f"the model {type(family).__name__}", moments_do=True)
     if need is not None:
-        return read_rows(named, given, need), None
+        return read_rows(named, given, need)
     asked = given.outcome, given.compared, given.columns, given.environments, given.missing
     source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
@@ -213,15 +203,14 @@ def _read_in_pieces(
             if name == GAUSSIAN
             else f"the {name.replace('_', ' ')} model ({kind.reason})"
         )
-        return read_rows(named, given, Need(what, moments_do=not of_text)), None
+        return read_rows(named, given, Need(what, moments_do=not of_text))
     moments = rows.moments()
-    others = ["--two-passes reads again for tails of residuals and for intervals"] if once else []
-    others += [] if named.file is None else ["--no-stream reads it as a whole"]
     weights = rows.rows.weights  # by which rows count several times, or not at all
     n_rows = rows.rows.tally.n_rows if weights is None else weights.n_rows
-    what = f"read {n_rows:,} rows of {source.name} in pieces{', once' if once else ''}"
-    say("note", "; ".join([f"{what}, and kept their moments", *others]))
-    return moments, source
+    other = "" if named.file is None else "; --no-stream reads it as a whole"
+    what = f"read {n_rows:,} rows of {source.name} in pieces, and kept their moments and a sample"
+    say("note", f"{what}{other}")
+    return moments
 
 
 def read_rows(

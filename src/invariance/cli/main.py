@@ -27,7 +27,6 @@ from .options import (
     Command,
     FilesArgument,
     FitOptions,
-    OnePassOption,
     PlotKindOption,
     ResultOptions,
     SpeechOptions,
@@ -102,7 +101,6 @@ def fit(
     context: typer.Context,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
     report: Annotated[
@@ -157,9 +155,8 @@ def fit(
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
         with warnings_kept() as warned:
-            model, data = fit_model(
-                named, given, stream, one_pass, None if compared is None else ALL_METHODS
-            )
+            need = None if compared is None else ALL_METHODS
+            model, data = fit_model(named, given, stream, need)
         draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
         # What the report tells of luck and price is told here and in the other files, too.
         refits = (
@@ -239,7 +236,6 @@ def explain(
     ] = None,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
 ) -> None:
     """Find which environment breaks invariance: in intercept, slopes or noise.
@@ -257,7 +253,7 @@ def explain(
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": given.json, "plot": plot}, named.file)
-        model, data = fit_model(named, given, stream, one_pass)
+        model, data = fit_model(named, given, stream)
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []

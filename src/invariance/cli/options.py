@@ -85,10 +85,6 @@ StreamOption = Annotated[
         None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True
     ),
 ]
-_PASSES = "Read pieces once, or again for tails of residuals and for intervals."
-OnePassOption = Annotated[
-    bool | None, option(None, _PASSES, "once large files", "--one-pass/--two-passes", rare=True)
-]
 _TIME_LIMIT = "Seconds after which what the selection can do without is left out, and named."
 TimeLimitOption = Annotated[
     float | None, option("S", _TIME_LIMIT, "no limit", "--time-limit", min=0.0)

@@ -60,8 +60,6 @@ _COUNTED_BYTES = 1 << 19  # bytes
 # What makes batches of about so many rows, with these columns in any order
 Reader = Callable[[Sequence[str], int], Iterable[Any]]
 
-_CLUSTER_LIBRARIES = {"dask": "Dask", "pyspark": "Spark"}
-
 
 def rows_per_batch(n_columns: int) -> int:
     """32 MB as float64, and no more rows than pay."""
@@ -260,11 +258,6 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     rows = nw.to_native(rows, pass_through=True)
     library = type(rows).__module__.split(".")[0]
     kind = library, type(rows).__name__
-    if library in _CLUSTER_LIBRARIES and kind[1] == "DataFrame":
-        raise DataError(
-            f"the rows of a {_CLUSTER_LIBRARIES[library]} data frame cannot be read again here: "
-            "pass the files that it comes from, such as rows='data/*.parquet'."
-        )
     if kind == ("polars", "LazyFrame"):
         return QuerySource(name, *_lazy_frame(rows, name))
     if kind == ("duckdb", "DuckDBPyRelation"):

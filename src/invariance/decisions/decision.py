@@ -38,7 +38,7 @@ from ..models.base import (
 )
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import GaussianModel
-from ..models.invariance_test import Tolerance, joint_p_value
+from ..models.invariance_test import Tolerance
 from ..models.structured import Curves, StructuredDeviations
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
@@ -195,9 +195,6 @@ class Role(StrEnum):
     fallback = "chosen by the fallback"  # of the rule, since no subset is compatible
     forced = "forced in"  # by the prior
     breaks = "breaks invariance"  # together with the subset
-    may_break = (
-        "may break invariance"  # by unequal variances alone, which unknown tails could explain
-    )
     adds_nothing = "adds nothing"  # worth its price
     predicts_more = "would predict more"  # and stay compatible, but the rule left it out
     left_out = "left out"  # of a subset that is not compatible itself
@@ -248,11 +245,10 @@ class FeatureRole:
 
 
 class _Figures(NamedTuple):
-    """Of S subsets, (S,) each. p_mean: without the test of variances; gain: of the pooled fit over
-    the empty one, in nats; weight: log p(z) − cost(z)/2."""
+    """Of S subsets, (S,) each. gain: of the pooled fit over the empty one, in nats; weight:
+    log p(z) − cost(z)/2."""
 
     p_invariant: Floats
-    p_mean: Floats
     r2: Floats
     gain: Floats
     weight: Floats
@@ -267,7 +263,7 @@ def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Fi
     gain = model.untilted.gain_many(masks)
     weight = findings.score.weigh(gain, masks @ model.free_columns) + log_prior
     figures = model.r2_many(masks), gain, weight, log_prior, model.log_ratio_many(masks)
-    return _Figures(test.joint, test.mean, *figures)
+    return _Figures(test.joint, *figures)
 
 
 def _fallback_figures(model: BoundModel, chosen: Mask, units: list[Mask]) -> tuple[Floats, Floats]:
@@ -355,33 +351,14 @@ def feature_roles(
             role = Role.predicts_more if gains[j] else Role.adds_nothing
         else:
             role = Role.breaks
-            enlarged = chosen | (np.arange(p) == j)
-            unseen = _tails_unseen(model, enlarged)
-            # What would be left of the evidence if tails explained all of the variances'
-            # differences.
-            if unseen and joint_p_value(flipped.p_mean[j], np.ones(())) >= accepted.level:
-                role = Role.may_break
-            elif rank < MOST_OTHERS and compared_model(model) is not None:
+            if rank < MOST_OTHERS and compared_model(model) is not None:
+                enlarged = chosen | (np.arange(p) == j)
                 broken = worst_environment(environment_tests(model, enlarged).each())
-                if unseen and broken is not None and broken.part == VARIANCE:
-                    broken = None
         name = findings.posterior.feature_names[j]
         found: Fields = {key: values[j].item() for key, values in figures.items()}
         found |= {"never_challenged": challenged, "broken": broken}
         roles.append(FeatureRole(name, bool(chosen[j]), role, **found))
     return tuple(roles)
-
-
-def _tails_unseen(model: BoundModel, mask: Mask) -> bool:
-    """Whether residuals of the subset (p,) count as normal because fourth moments were read of
-    other columns only."""
-    if (
-        VARIANCE not in model.compares
-        or not isinstance(model, GaussianModel)
-        or model.fourths is None
-    ):
-        return False
-    return model.fourths.places(model.features.chosen(mask).columns) is None
 
 
 def never_challenged(
@@ -1457,7 +1434,6 @@ _ROLES = {
     Role.fallback: "chosen by the fallback",
     Role.forced: "forced in by the prior",
     Role.breaks: "breaks invariance",
-    Role.may_break: "may break invariance, unless tails, which were not looked at, are heavy",
     Role.adds_nothing: "improvement too small",
     Role.predicts_more: "would predict more and stay compatible",
     Role.left_out: "left out",
@@ -1474,7 +1450,7 @@ _ROLES = {
 def role_in_words(feature: FeatureRole) -> str:
     """With its figures."""
     words = _ROLES[feature.role]
-    if feature.role in (Role.breaks, Role.may_break, Role.predicts_more):
+    if feature.role in (Role.breaks, Role.predicts_more):
         words += f" (p-value {format_p_value(feature.p_invariant)})"
     if feature.role is Role.fallback and feature.error_change > 0.0:
         lowered = format_percent(feature.error_change / (1.0 + feature.error_change))

@@ -22,7 +22,6 @@ from ..models.gaussian import GaussianFromMoments, GaussianModel
 from ..models.invariance_test import HEAVY, Tolerance, deviance_moments, spread_p_values
 from ..models.random_deviations import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
-from ..moments.least_squares import root_of
 from ..moments.moments import Moments, against_the_rest, with_equal_means, with_own_means
 
 ALARM = 0.05
@@ -159,7 +158,7 @@ class GaussianTests(CheckedTails):
         return float(self._model.excess_kurtosis(self._mask[None])[0])
 
     def deviation(self, e: int | None) -> Deviation | None:
-        moments = self._moments if e is None else _with_factors_against_the_rest(self._moments, e)
+        moments = self._moments if e is None else against_the_rest(self._moments, e)
         found = self._compared(e, moments, with_equal_means(moments))
         data = self._model.data
         if found is None and data is not None:
@@ -520,32 +519,12 @@ def _grouped(
     return MultiEnvironmentData(X, y, groups, names, labels, data.outcome_name, **besides)
 
 
-def _with_factors_against_the_rest(moments: Moments, e: int) -> Moments:
-    """With factors of the rows, where these are at hand."""
-    two = against_the_rest(moments, e)
-    second = moments.second
-    if second is None or second.roots is None:
-        return two
-    groups = np.arange(moments.n_environments) == e
-    columns = np.arange(len(moments.columns))
-    roots = [
-        root_of(moments, second.roots, np.flatnonzero(group), columns)
-        for group in (groups, ~groups)
-    ]
-    longest = max(map(len, roots))
-    padded = np.array([np.pad(root, ((0, longest - len(root)), (0, 0))) for root in roots])
-    return replace(two, second=replace(second, roots=padded, fourths=None, sample=None))
-
-
 def subset_moments(model: GaussianModel | RegressionModel, mask: Mask) -> Moments:
     """Second moments of the columns of one subset (p,) and the outcome."""
-    rows = model.data
-    if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
-        return Moments.from_data(rows.by_labels.narrowed(mask))
-    assert not isinstance(model, RegressionModel)
-    return model.moments.of_columns(
-        (*model.features.chosen(mask).columns, model.moments.outcome_name)
-    )
+    if isinstance(model, RegressionModel):
+        return Moments.from_data(model.data.by_labels.narrowed(mask))
+    columns = *model.features.chosen(mask).columns, model.moments.outcome_name
+    return replace(model.moments, sample=None).of_columns(columns)
 
 
 def compared_model(model: BoundModel) -> GaussianModel | RegressionModel | None:

@@ -330,49 +330,26 @@ def as_baseline(baseline: Any, rule: Rule, engine: str | Engine) -> Baseline:
 
 def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
     """What a reader of a fit to moments should know."""
-    if not isinstance(data, Moments):
+    if not isinstance(data, Moments) or data.all_rows is not None:
         return
-    second = data.second
-    compares_variances = VARIANCE in model.compares
-    if compares_variances and model.n_environments > 2:
+    if VARIANCE in model.compares and (data.sample is None or model.n_environments > 2):
         yield (
-            "tails are unchecked without rows: heavy ones make p-values of environments against "
-            "the rest too small."
+            "tails are unchecked without rows: heavy ones make p-values of "
+            f"{'equal variances' if data.sample is None else 'environments against the rest'} too "
+            "small."
         )
-    if second is None or second.fourths is None:
-        tails = (
-            "p-values of equal variances, which heavy tails make too small, and "
-            if compares_variances
-            else ""
-        )
+    if data.sample is None:
         yield (
-            f"second moments alone are known: {tails}intervals of predictions take errors for "
-            "normally distributed. "
-            "Fit with the rows, too, to test that."
+            "second moments alone are known: intervals of predictions take errors for normally "
+            "distributed."
         )
         return
-    yield f"the rows were read again for what second moments do not tell ({second.n_readings}x)."
-    n = round(float(second.fourths.sampled.sum()))
-    if n < data.n_rows:
-        error = (
-            f"the standard error of the excess kurtosis of normal noise is {(24 / n) ** 0.5:.3f}"
-        )
-        yield (
-            f"tails were looked at in a random sample of about {n:,} of {data.n_rows:,} rows: "
-            f"{error}."
-        )
-    known = set(second.fourths.columns)
-    unseen = [
-        name for name in data.feature_names if not known.issuperset(data.groups.get(name, (name,)))
-    ]
-    if unseen and compares_variances:
-        yield (
-            f"tails were looked at in subsets of {data.n_features - len(unseen):,} leading "
-            "features; residuals of "
-            f"subsets with others ({quoted(unseen, 4)}) count as normal, so that p-values of "
-            "equal variances may be "
-            "too small there."
-        )
+    n = data.sample.n_rows
+    error = f"the standard error of the excess kurtosis of normal noise is {(24 / n) ** 0.5:.3f}"
+    yield (
+        f"tails, for tests of equal variances, and intervals are those of a random sample of {n:,} "
+        f"of {data.n_rows:,} rows: {error}."
+    )
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -18,10 +18,10 @@ from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import Message, SettingError, use
 from ..models.base import BoundModel, kind_of
 from ..models.gaussian import GaussianModel
+from ..models.gaussian_fits import row_weights
 from ..models.invariance_test import Tolerance
 from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments
-from ..moments.second_pass import sampled_data
 from ..posterior.summary import format_small_p_value as format_p
 from .environments import ALARM
 from .pipeline import generator
@@ -48,8 +48,8 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class NoiseChecks:
-    """selected : names; shape : of the residuals in units of their environment, None without the
-    rows
+    """selected : names; shape : of the residuals in units of their environment, None without rows
+    n_rows : of which this is known, those of a sample where there are more
     deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate
         invariance of the noise's scale, NaN where that is not compared, and of the coefficients;
         level : they must reach
@@ -132,7 +132,7 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
     deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
     return NoiseChecks(
         selected=linear.features.chosen(mask).names,
-        n_rows=linear.n_rows,
+        n_rows=(linear.some_rows or linear.moments).n_rows,
         shape=_shape(linear, mask),
         deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),
         p_spread=float(test.spread[0]),
@@ -143,34 +143,26 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
 
 
 def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
-    """From sums over centred columns and standardised residuals; None without rows or fourth
-    moments of them."""
+    """From sums over centred columns and standardised residuals; None without rows."""
+    data = model.some_rows
+    if data is None:
+        return None
     fit = model.fit(mask)
-    data = model.data
-    fourths = model.fourths
     slopes = np.nan_to_num(fit.local_coefficients)
     sums = np.zeros((2 * slopes.shape[1] + 2,) * 2)
-    if data is not None:
-        for e in range(data.n_environments):
-            rows = data.rows(e)
-            columns = data.X[rows][:, data.features.expand(mask)]
-            y = data.y[rows]
-            missed = y - fit.local_intercepts[e] - columns @ slopes[e]
-            columns = columns - columns.mean(axis=0)
-            each = np.column_stack(
-                [np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)]
-            )
-            sums += each.T @ each
-        return _koenker(sums)
-    names = *model.features.chosen(mask).columns, model.moments.outcome_name
-    places = None if fourths is None else fourths.places(names)
-    if fourths is None or places is None:
-        return None
-    units = np.eye(len(fourths.columns))[places]
-    for e, own in enumerate(slopes):
-        found = fourths.sums(e, units[:-1], np.vstack([units[:-1], np.append(-own, 1.0) @ units]))
-        unit = np.append(np.ones(len(found) - 1), found[0, 0] / found[0, -1])
-        sums += found * np.outer(unit, unit)
+    weights = row_weights(model.moments, data)
+    # Weighted rows count as fewer (Kish 1965).
+    weights = weights * (weights @ data.counts) / (weights**2 @ data.counts)
+    for e in range(data.n_environments):
+        rows = data.rows(e)
+        columns = data.X[rows][:, data.features.expand(mask)]
+        y = data.y[rows]
+        missed = y - fit.local_intercepts[e] - columns @ slopes[e]
+        columns = columns - columns.mean(axis=0)
+        each = np.column_stack(
+            [np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)]
+        )
+        sums += weights[e] * (each.T @ each)
     return _koenker(sums)
 
 
@@ -394,15 +386,10 @@ def residual_check(
     """
     of_rows = 0
     if isinstance(data, Moments):
-        chosen = data.features.chosen(as_mask(subset, data.feature_names))
         of_rows = data.n_rows
-        sampled = sampled_data(data, chosen.columns)
-        subset = chosen.names
-        if sampled is None:
-            raise SettingError(
-                "residual_check needs rows, and moments hold none: fit with the rows, too."
-            )
-        data = sampled
+        if data.sampled is None:
+            raise SettingError("residual_check needs rows, and these moments hold none: fit rows.")
+        data = data.sampled
     require_data(data, "residual_check")
     for role in data.outcome_columns:
         raise SettingError(

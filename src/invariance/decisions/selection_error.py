@@ -240,7 +240,7 @@ class InvariantNull:
         rest = np.zeros(centre.shape)
         scatter = filled_pool(observed.counts, centre, rest, local)
         return replace(
-            observed, centre=centre, rest=rest, scatter=scatter, encoding=None, second=None
+            observed, centre=centre, rest=rest, scatter=scatter, encoding=None, sample=None
         )
 
 

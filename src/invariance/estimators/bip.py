@@ -4,7 +4,6 @@ of times."""
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats
 from .._tools.names import (
     Baseline,
     Deviations,
@@ -33,7 +32,7 @@ from ..data.checks import keeping_warnings, said_in_search, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import two_values
-from ..data.settings import Columns, FileFormat
+from ..data.settings import Columns
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.pipeline import Data, FitSettings, generator
@@ -51,11 +50,9 @@ from ..exceptions import (
 from ..inference.base import Engine
 from ..kinds import CLASS, TIME, OutcomeKind
 from ..models.base import Family, Level, kind_of
-from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
 from ..models.registry import ByOutcome, as_family, resolve_family, with_family_columns
 from ..moments.moments import Moments
-from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
 from ..prediction.model_choice import Selection, check_predict_with, check_regressor
@@ -202,8 +199,6 @@ class BIP(IntervalRegressor):
         sample_weight: Any = None,
         event: Any = None,
         exposure: Any = None,
-        rows: Any = None,
-        format: FileFormat | None = None,
         **unknown: Never,
     ) -> Self:
         """Fit to a table X (n, p), y (n,) and one environment label per row; to a
@@ -214,18 +209,11 @@ class BIP(IntervalRegressor):
             row, or the name of a column of X, as Columns(weights=...) states it
         event : 1 where the time y ended with the event, 0 where it was censored; exposure : of a
             count y; one value per row, or the name of a column of X
-        rows : what Moments X were computed from, read again for the tails of residuals (of more
-            than 24 columns those of the leading features), for subsets of nearly dependent columns,
-            for pictures and for intervals; `environments` names the column of their labels
-        format : how files of `rows` are written
 
         After a fit to a data set or to moments, `predict` finds columns by name, and constant ones
         may be absent.
         """
         refuse_arguments(unknown)
-        if rows is not None or format is not None:
-            X = self._second_pass(X, rows, environments, format)
-            environments = None
         data = self._read(X, y, environments, {"event": event, "exposure": exposure}, sample_weight)
         check_regressor(self.regressor, data)
         with worded_for_fit(X):
@@ -242,33 +230,6 @@ class BIP(IntervalRegressor):
                 mask = settings.rule.select(findings)
             self._keep_fit(data, Selection.known(settings, data, findings, mask))
         return self
-
-    def _second_pass(
-        self, moments: Any, rows: Any, environments: Any, format: FileFormat | None
-    ) -> Moments:
-        """The moments, with what the rows tell besides: read once where moments decide every
-        subset, else twice."""
-        column = self._columns.environment if environments is None else environments
-        if not isinstance(moments, Moments) or rows is None:
-            raise SettingError(
-                "rows=, and format= of their files, are for a fit to Moments: leave both out."
-            )
-        if not isinstance(column, str):
-            raise SettingError(
-                "rows= needs the name of the column of their labels", use(environments="site")
-            )
-        options = {} if format is None else vars(format)
-        again = SecondPass(moments, rows, column, self.n_jobs, options, self.progress)
-        decided = moments if GaussianFromMoments(moments).decides_all else again.with_factors()
-        if len(moments.feature_columns) <= again.most_features:
-            return again.with_fourth_moments(decided, moments.columns)
-        # Sums of fourth powers of all columns are too many: a fit without them tells which columns
-        # lead.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            first = clone(self).fit(decided)
-        leading = _leading(first.decision_, moments.features.widths, again.most_features)
-        return again.with_fourth_moments(decided, moments.features.chosen(leading).columns)
 
     def _check_settings(self) -> None:
         check_predict_with(self.predict_with, self.regressor)
@@ -476,20 +437,6 @@ class BIP(IntervalRegressor):
         return (
             self._predictions if new is None else self._predictions.of_factor(new)
         ).new_environments(kind)
-
-
-def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
-    """(p,) features of at most `most` columns: the selected ones, then others, by what each adds to
-    R²."""
-    selected = decision.mask
-    target = decision.findings.target.model
-    added = np.abs(
-        target.r2_many(selected ^ np.eye(len(widths), dtype=bool)) - target.r2_many(selected[None])
-    )
-    chosen = np.zeros(len(widths), dtype=bool)
-    for j in np.lexsort([-np.where(np.isfinite(added), added, 0.0), ~selected]):
-        chosen[j] = widths[chosen].sum() + widths[j] <= most
-    return chosen
 
 
 class _OneKindOfOutcome(BIP):

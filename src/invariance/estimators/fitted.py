@@ -145,8 +145,8 @@ class IntervalRegressor(EnvironmentSelector):
         deviations; of eight environments or more, none is left out then. With three or four
         environments a warning says that intervals may be too narrow.
 
-        After a fit to Moments the errors in an environment count as normally distributed; with
-        rows= they are those of up to 10,000 rows of each. Classes, counts, censored times and
+        After a fit to Moments the errors in an environment are those of a sample of its rows; of
+        moments without one they count as normally distributed. Classes, counts, censored times and
         numbers after a fit with another link than the identity have no intervals: see
         `new_environments`.
         """

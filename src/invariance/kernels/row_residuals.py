@@ -315,9 +315,9 @@ _ROWS = 2048
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def residual_powers(columns, slopes, squares, fourths):
-    """squares, fourths (S,): sums of powers of the last row of columns (d, n) less slopes (S, d -
-    1) · others"""
+def residual_powers(columns, slopes, weights, squares, fourths):
+    """squares, fourths (S,): sums, weighted (n,), of powers of the last row of columns (d, n) less
+    slopes (S, d - 1) · others"""
     outcome = columns.shape[0] - 1
     n = columns.shape[1]
     work = np.empty(_ROWS)
@@ -326,6 +326,7 @@ def residual_powers(columns, slopes, squares, fourths):
     for first in range(0, n, _ROWS):
         stop = min(first + _ROWS, n)
         residual = work[: stop - first]
+        weight = weights[first:stop]
         for s in range(slopes.shape[0]):
             copy_into(residual, columns[outcome, first:stop])
             for j in range(outcome):
@@ -338,8 +339,9 @@ def residual_powers(columns, slopes, squares, fourths):
             fourth = 0.0
             for i in range(residual.size):
                 square = residual[i] * residual[i]
-                second += square
-                fourth += square * square
+                weighted = weight[i] * square
+                second += weighted
+                fourth += weighted * square
             squares[s] += second
             fourths[s] += fourth
 

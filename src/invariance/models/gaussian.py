@@ -19,7 +19,7 @@ from .._tools.parallel import free_bytes, ordered_map
 from ..data.checks import largest_size, quoted
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError, use
+from ..exceptions import DataError, Remedy, SettingError, use
 from ..kernels.active_set import Scoring, active_set, flip_changes
 from ..kernels.block_flips import RIDGE, TINY, block_flip_shares
 from ..kernels.cholesky import score_subsets, settle, subset_fits
@@ -30,7 +30,6 @@ from ..kernels.row_residuals import (
 )
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
-from ..moments.fourth_moments import FourthMoments
 from ..moments.moments import Moments, rest_moments
 from . import gaussian_fits
 from .base import (
@@ -52,7 +51,7 @@ from .base import (
     too_few_rows_for,
 )
 from .determined import check_determined
-from .gaussian_fits import group_weights, inverse_scales, roots_in
+from .gaussian_fits import group_weights, inverse_scales
 from .invariance_test import (
     Difference,
     InvarianceTest,
@@ -93,7 +92,9 @@ class MomentModel(BoundModel):
     fits_each = True  # whether each environment has a fit of its own, which takes rows
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
-        self.data, self.moments, self.n_jobs = rows_of(data), moments_of(data), n_jobs
+        self.moments = moments_of(data)
+        self.data = rows_of(data) or self.moments.all_rows
+        self.n_jobs = n_jobs
         super().__init__(self.moments)
         self.check_environments()
 
@@ -142,15 +143,19 @@ class MomentModel(BoundModel):
 
     @property
     def has_rows(self) -> bool:
-        """Whether the rows are at hand, or factors of them, which decide what second moments
-        cannot."""
-        return self.data is not None or roots_in(self.moments) is not None
+        """Whether the rows are at hand, which decide what second moments cannot."""
+        return self.data is not None
 
     @property
     def largest_size(self) -> int:
         if self.fits_each:
             return self.moments.largest_size
         return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+
+    @property
+    def some_rows(self) -> MultiEnvironmentData | None:
+        """The rows, or a sample of them; None where second moments alone are known"""
+        return self.moments.sampled if self.data is None else self.data
 
     def residuals(self, masks: Mask) -> Residuals:
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the
@@ -159,8 +164,7 @@ class MomentModel(BoundModel):
         return part.residuals(chosen)
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        """(S,) of residuals with common slopes and own intercepts; 0 without the rows, or sums of
-        fourth powers."""
+        """(S,) of residuals with common slopes and own intercepts; 0 without rows, or a sample."""
         part, chosen = self.with_moments(masks)
         return part.excess_kurtosis(chosen)
 
@@ -251,7 +255,7 @@ class MomentModel(BoundModel):
         cannot decide."""
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         columns = *part.features.chosen(held_features(chosen)).columns, part.moments.outcome_name
-        moments = replace(part.moments.of_columns(columns), encoding=None)
+        moments = replace(part.moments, sample=None, encoding=None).of_columns(columns)
         y = part.moments.outcome
         missed = np.full((moments.n_environments, len(chosen)), np.nan)
         for e in range(moments.n_environments if moments.n_environments > 1 else 0):
@@ -381,11 +385,6 @@ class GaussianModel(MomentModel):
     @property
     def by_least_squares(self) -> GaussianModel:
         return self
-
-    @property
-    def fourths(self) -> FourthMoments | None:
-        """Sums of fourth powers, where a second pass computed them"""
-        return None if self.moments.second is None else self.moments.second.fourths
 
     @property
     def untilted(self) -> GaussianModel:
@@ -635,11 +634,10 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def excess_kurtosis(self, masks: Mask) -> Floats:
         chosen = self.features.expand(masks)
         moments = self.moments
-        if self.data is not None:
-            return gaussian_fits.kurtosis_from_rows(self.data, moments, chosen, self.n_jobs)
-        if self.fourths is not None:
-            return gaussian_fits.kurtosis_from_fourths(moments, self.fourths, chosen)
-        return np.zeros(len(masks))
+        rows = self.some_rows
+        if rows is None:
+            return np.zeros(len(masks))
+        return gaussian_fits.kurtosis_from_rows(rows, moments, chosen, self.n_jobs)
 
     def squared_errors(self, fit: Fit, e: int) -> float:
         """Sum over the rows of environment e of what a fit misses of the outcome."""
@@ -650,13 +648,9 @@ class GaussianFromMoments(HomoscedasticGaussian):
                 np.sum((self.data.y[rows] - fit.predict(self.data.X[np.ix_(rows, columns)])) ** 2)
             )
         moments = self.moments
-        roots = roots_in(self.moments)
         used = [*map(moments.columns.index, fit.columns), moments.outcome]
         weights = np.append(-fit.coefficients, 1.0)
-        if roots is None:
-            within = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
-        else:
-            within = np.sum((roots[e][:, used] @ weights) ** 2)
+        within = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
         return float(
             within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2
         )
@@ -844,7 +838,7 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return shares, ranks
 
 
-# Second moments that take less always fit into memory.
+# Less memory than this is always free.
 _ALWAYS_FREE = 1e6
 
 
@@ -854,17 +848,13 @@ def moments_bytes(data: MultiEnvironmentData) -> int:
     return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
 
 
-def check_memory(data: MultiEnvironmentData) -> None:
-    """Raise if second moments do not fit into memory: as much again is needed while they are
-    computed."""
-    needed = moments_bytes(data)
-    free = free_bytes() if needed > _ALWAYS_FREE else None
-    if free is not None and 2 * needed > free:
-        raise DataError(
-            f"second moments of {data.n_features:,} features take {needed / 1e9:.3g} GB twice, and "
-            f"{free / 1e9:.3g} GB are free: screen the features first (LassoScreen), or use more "
-            "memory."
-        )
+def check_memory(what: str, needed: float, *remedies: Remedy) -> None:
+    """Raise if so many bytes are not free."""
+    free = free_bytes()
+    if free is not None and needed > free:
+        told = f"{what} would take {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free"
+        usual = "screen features first (LassoScreen), leave columns out, or use more memory"
+        raise DataError(told if remedies else f"{told}: {usual}.", *remedies)
 
 
 @dataclass(frozen=True)
@@ -919,7 +909,10 @@ class LinearGaussian:
 
             return GaussianRandomDeviations(data, n_jobs)
         if rows is not None:
-            check_memory(rows)
+            # As much again is needed while they are computed.
+            needed = 2 * moments_bytes(rows)
+            if needed > _ALWAYS_FREE:
+                check_memory(f"second moments of {rows.n_features:,} features", needed)
         return GaussianFromMoments(data, n_jobs, self.prediction)
 
 

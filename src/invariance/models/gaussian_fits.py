@@ -1,5 +1,5 @@
-"""Least squares fits behind the Gaussian models, from the rows, factors of them (`roots`, of a
-second pass over the rows) or second moments alone, and walks over all subsets."""
+"""Least squares fits behind the Gaussian models, from the rows or second moments alone, and walks
+over all subsets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from ..kernels.all_subsets import Layout, LogPrior, space_for, sums_for, walk_bl
 from ..kernels.cholesky import score_subsets, subset_slopes
 from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, triangular_factor
 from ..kernels.subset_tree import Screen, feature_starts, low_features, score_extensions
-from ..moments.fourth_moments import FourthMoments
-from ..moments.least_squares import least_squares_of_units, root_of, unit_columns, unit_rows
+from ..moments.least_squares import least_squares_of_units, unit_columns, unit_rows
 from ..moments.moments import Moments
 from ..moments.random_intercept import whitening_of
 from .base import (
@@ -57,11 +56,6 @@ def inverse_scales(diagonal: Floats, present: Mask) -> Floats:
     return np.where(present, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
 
 
-def roots_in(moments: Moments) -> Floats | None:
-    """(E, m, d) factors of the rows, where a second pass computed them"""
-    return None if moments.second is None else moments.second.roots
-
-
 def row_groups(data: MultiEnvironmentData) -> list[NDArray[np.intp]]:
     """Rows of each environment and, last, all rows."""
     return [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
@@ -78,16 +72,11 @@ def unit_groups(
         for g in range(first, data.n_environments + 1):
             yield unit_rows(columns[data.rows(g)] if g < data.n_environments else columns)
         return
-    roots = roots_in(moments)
     chosen = np.append(moments.feature_columns[used], moments.outcome)
     means = np.vstack([moments.means, moments.pooled_mean])[:, chosen]
     for g in range(first, len(means)):
-        if roots is None:
-            root = _root_of_products(
-                moments.scatter[g][np.ix_(chosen, chosen)], moments.present[g, chosen]
-            )
-        else:
-            root = root_of(moments, roots, [g] if g < moments.n_environments else range(g), chosen)
+        products = moments.scatter[g][np.ix_(chosen, chosen)]
+        root = _root_of_products(products, moments.present[g, chosen])
         yield *unit_columns(root), means[g]
 
 
@@ -222,15 +211,22 @@ def _products_within(moments: Moments, used: Integers) -> Floats:
     return np.asarray(moments.scatter[:-1, columns[:, None], columns].sum(axis=0))
 
 
+def row_weights(moments: Moments, rows: MultiEnvironmentData) -> Floats:
+    """(E,) how many rows of its environment each of these rows stands for; 1 if they are all"""
+    return np.asarray(moments.counts / rows.counts)
+
+
 def kurtosis_from_rows(
     data: MultiEnvironmentData, moments: Moments, masks: Mask, n_jobs: int | None = None
 ) -> Floats:
     """(S,) excess kurtosis of the residuals with common slopes and own intercepts of subsets of
-    columns (S, q)."""
+    columns (S, q), from the rows or a sample of them."""
     used = np.flatnonzero(masks.any(axis=0))
     start = 0
     within = _products_within(moments, used)
-    unit = np.sqrt(within[-1, -1] / data.n_rows)
+    unit = np.sqrt(within[-1, -1] / moments.n_rows)
+    length = moments.n_rows**0.5
+    weights = np.repeat(row_weights(moments, data), data.counts)
     columns = np.empty((len(used) + 1, data.n_rows))
     for e in range(data.n_environments):
         rows = data.rows(e)
@@ -241,47 +237,22 @@ def kurtosis_from_rows(
     squares, fourths = np.empty((2, len(masks)))
 
     def one(part: slice) -> None:
-        slopes = _common_slopes(within, columns, masks[part][:, used])
-        residual_powers(columns, slopes, squares[part], fourths[part])
+        slopes = _common_slopes(within, columns, length, masks[part][:, used])
+        residual_powers(columns, slopes, weights, squares[part], fourths[part])
 
     in_parts(len(masks), n_jobs, one, fewest=64)
-    return _excess(data.n_rows, squares, fourths)
-
-
-def kurtosis_from_fourths(moments: Moments, fourths: FourthMoments, masks: Mask) -> Floats:
-    """The same from sums of fourth powers; 0 for subsets with columns of which these are not
-    known."""
-    excess = np.zeros(len(masks))
-    names = np.array(moments.columns, dtype=object)[moments.feature_columns]
-    known = np.isin(names, fourths.columns)
-    told = np.flatnonzero(~masks[:, ~known].any(axis=1))
-    used = np.flatnonzero(known & masks.any(axis=0))
-    places = fourths.places((*names[used], moments.outcome_name))
-    if places is None or not len(told):
-        return excess
-    # The coordinates of all environments together leave the same residuals as the rows less their
-    # means.
-    columns = fourths.coordinates[:, :, places].reshape(-1, len(places)).T
-    slopes = _common_slopes(_products_within(moments, used), columns, masks[np.ix_(told, used)])
-    weights = np.zeros((len(told), len(fourths.columns)))
-    weights[:, places] = np.column_stack([-slopes, np.ones(len(told))])
-    excess[told] = _excess(moments.n_rows, *fourths.power_sums(weights))
-    return excess
-
-
-def _excess(n_rows: int, squares: Floats, fourths: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(squares > 0.0, n_rows * fourths / squares**2 - 3.0, 0.0)
+        return np.where(squares > 0.0, moments.n_rows * fourths / squares**2 - 3.0, 0.0)
 
 
-def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
-    """(S, k) slopes of the last of columns (k + 1, n) on those of subsets (S, k), from products
-    where these can tell"""
+def _common_slopes(within: Floats, columns: Floats, length: float, masks: Mask) -> Floats:
+    """(S, k) slopes of the last of columns (k + 1, n), which has this length over all rows, on
+    those of subsets (S, k), from products where these can tell"""
     scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
     starts, members = as_lists(masks & (scale[:-1] > 0.0))
     slopes = subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
     unknown = np.flatnonzero(np.isnan(slopes).any(axis=1))
-    slopes *= scale[:-1] * np.linalg.norm(columns[-1])
+    slopes *= scale[:-1] * length
     for s in unknown:
         own = members[starts[s] : starts[s + 1]]
         root = columns[np.append(own, len(columns) - 1)].T

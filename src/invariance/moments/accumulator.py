@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes
 from ..data.basis import Dummies, SplineBasis
 from ..data.checks import check_scale, nearest, quoted
@@ -39,6 +39,7 @@ from ..data.sources import TEXT, kind_of
 from ..data.weights import Weights, repeated
 from ..exceptions import DataError, use
 from .moments import EnvironmentMoments, Moments, add_rows, assembled, in_columns, merged, widened
+from .sample import MAX_ROWS, MIN_ROWS, Keys, RowSample
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,11 +54,12 @@ _MANY_NUMBERS = 1 << 26
 MOST_LEVELS = 1000
 # Different whole numbers of the outcome that are kept: no count takes more.
 _MOST_VALUES = 1 << 20
+_SEED = 20_261_116
 
 
-# Of a batch: positions (n,) among the labels of environments, -1 where there is none, and values
-# (n,) of each column
-_Piece = tuple[NDArray[np.int64], list[Floats]]
+# Of a batch: positions (n,) among the labels of environments, -1 where there is none, values (n,)
+# of each column, and keys (n,) by which rows are sampled
+_Piece = tuple[NDArray[np.int64], list[Floats], Keys]
 
 
 class MomentsColumn(NamedTuple):
@@ -97,8 +99,8 @@ class MomentsAccumulator:
     outcome : the column whose whole numbers are kept, besides moments
     splines : {column: its basis}; None where its knots are not placed, so that its values are kept
     weights : column of how many rows each row counts as
-    Of a batch only its moments are kept. Accumulators of different rows can be merged, and sent
-    elsewhere with pickle.
+    Of a batch its moments are kept, and a sample of its rows. Accumulators of different rows can
+    be merged, and sent elsewhere with pickle.
     """
 
     def __init__(
@@ -126,6 +128,11 @@ class MomentsAccumulator:
         self._labels: dict[Hashable, int] = {}
         self.written_labels: set[str] = set()
         self._environments: dict[Hashable, _Environment] = {}
+        # Keys of rows above which other rows of their environment keep them out of the sample
+        self.limits: dict[Hashable, float] = {}
+        self._rng: np.random.Generator | None = None
+        self._drawn = [RowSample(np.empty(0, np.intp), np.empty(0, np.float32), np.empty((0, 0)))]
+        self._n_drawn = 0
 
     def extend(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
         """Count the rows of batches, which have the columns, those of the environments and of
@@ -151,12 +158,21 @@ class MomentsAccumulator:
                     )
                 self.tally.n_rows += piece.num_rows
                 codes = self._codes(arrays[self.environment])
-                pieces.append((codes, [self._values(arrays[name], name) for name in self.columns]))
-                if sum(len(codes) for codes, _ in pieces) >= fewest:
+                values = [self._values(arrays[name], name) for name in self.columns]
+                pieces.append((codes, values, self._keys(values)))
+                if sum(len(codes) for codes, *_ in pieces) >= fewest:
                     self._count(pieces)
                     pieces = []
         self._count(pieces)
         return self
+
+    def _keys(self, values: Sequence[Floats]) -> Keys:
+        """(n,) random numbers of the next rows, which do not depend on how batches are cut; other
+        ones for rows that begin with other values"""
+        if self._rng is None:
+            first = np.array([column[0] for column in values], float)
+            self._rng = np.random.Generator(np.random.SFC64([_SEED, *first.view(np.uint64)]))
+        return self._rng.random(len(values[0]), dtype=np.float32)
 
     def _repeated(self, batches: Iterable[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
         for batch, counted in repeated(batches, column):
@@ -259,15 +275,19 @@ class MomentsAccumulator:
     def _count(self, pieces: Sequence[_Piece]) -> None:
         if not pieces:
             return
-        codes = np.concatenate([codes for codes, _ in pieces])
-        columns = list(zip(*(values for _, values in pieces), strict=True))
-        if (codes < 0).any() or not self._count_complete(codes, columns):
+        codes = np.concatenate([codes for codes, *_ in pieces])
+        keys = np.concatenate([keys for *_, keys in pieces])
+        columns = list(zip(*(values for _, values, _ in pieces), strict=True))
+        if (codes < 0).any() or not self._count_complete(codes, columns, keys):
             whole = list(map(np.concatenate, columns))
             kept = self.tally.screen(np.column_stack(whole), codes, self.environments)
-            self._count_complete(codes[kept], [(column[kept],) for column in whole])
+            self._count_complete(codes[kept], [(column[kept],) for column in whole], keys[kept])
 
     def _count_complete(
-        self, codes: NDArray[np.int64], columns: Sequence[Sequence[Floats]]
+        self,
+        codes: NDArray[np.int64],
+        columns: Sequence[Sequence[Floats]],
+        keys: Keys,
     ) -> bool:
         """False, and nothing is counted, where a value is missing or infinite; columns : each in
         pieces"""
@@ -302,6 +322,10 @@ class MomentsAccumulator:
         every = self.environments
         labels = [every[code] for code in present]
         self._check_memory(labels)
+        drawn = np.append(self._may_be_drawn(codes, keys), np.zeros(len(present), bool))
+        at = np.flatnonzero(drawn.take(order))
+        sampled = order[at]
+        self._draw(RowSample(codes[sampled], keys[sampled], block[:, at].T))
         for g in np.argsort(
             order[begins]
         ):  # by their first rows, as the environments of a table are
@@ -320,6 +344,33 @@ class MomentsAccumulator:
             )
             self._environments[labels[g]] = found
         return True
+
+    def _may_be_drawn(self, codes: Integers, keys: Keys) -> Mask:
+        """(n,) which rows of environments `codes` may be in the sample"""
+        limits = np.array([self.limits.get(label, 1.0) for label in self._labels], np.float32)
+        return np.asarray(keys <= limits[codes])
+
+    def _draw(self, rows: RowSample) -> None:
+        """Sample some of these rows, with the columns of this accumulator."""
+        self._drawn.append(rows)
+        self._n_drawn += rows.n_rows
+        if self._n_drawn > 2 * max(MAX_ROWS, MIN_ROWS * len(self._labels)):
+            self.sample()
+
+    def sample(self) -> RowSample:
+        """Of the rows that count; environments as in `environments`, columns as in
+        `wide_columns`"""
+        d = len(self._wide)
+        parts = (part.in_columns(np.arange(part.values.shape[1]), d) for part in self._drawn)
+        found = RowSample.joined(*parts).bounded()
+        self._drawn = [found]
+        self._n_drawn = found.n_rows
+        labels = self.environments
+        counts = np.bincount(found.places, minlength=len(labels))
+        ends = np.cumsum(counts)
+        for e in np.flatnonzero(counts >= found.size):
+            self.limits[labels[e]] = found.keys[ends[e] - counts[e] : ends[e]].max()
+        return found
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:
         """Into the block (d, n): which rows have each level of a column (n,) that was met, and
@@ -374,6 +425,12 @@ class MomentsAccumulator:
         places = np.array(
             [self._wide.setdefault(column, len(self._wide)) for column in other._wide], np.intp
         )
+        labels = np.array([self._labels[label] for label in other._labels], np.intp)
+        d = len(self._wide)
+        for part in other._drawn:
+            more = part.choosing(labels)
+            more = more.at(np.flatnonzero(self._may_be_drawn(more.places, more.keys)))
+            self._draw(more.in_columns(places[: part.values.shape[1]], d))
         for name, levels in other.levels.items():
             self.levels[name] = joined(self.levels.get(name), levels)
         for name in self.levels:
@@ -396,6 +453,10 @@ class MomentsAccumulator:
         for label, moments in self.parts.items():
             if label in new:
                 chosen._absorb(new[label], self._environments[label], moments)
+        sample = self.sample()
+        codes = np.array([chosen._labels.get(new.get(label), -1) for label in self._labels])
+        chosen._drawn = [sample.choosing(codes).bounded()]
+        chosen.limits = {}
         counts = dict(zip(self.environments, self.counts, strict=True))
         n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.left_out.get(
             None, 0
@@ -498,14 +559,12 @@ def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
 class CheckedRows:
     """Checked rows; whether the outcome has two classes, or is constant in an environment, is
     checked later.
-    rows : of the environments that are left; notes : about the others; merged : {label: new
-        label}"""
+    rows : of the environments that are left; notes : about the others"""
 
     rows: MomentsAccumulator
     outcome: str
     encoding: Encoding | None
     notes: tuple[str, ...]
-    merged: Mapping[Hashable, Hashable]
 
     @cached_property
     def outcome_kind(self) -> OutcomeKind:
@@ -531,6 +590,9 @@ class CheckedRows:
         features = tuple(name for name in rows.columns if name != self.outcome)
         names = (*(features if encoding is None else encoding.features.columns), self.outcome)
         places = _places(rows.wide_columns, names, encoding)
+        order = {label: e for e, label in enumerate(parts)}
+        codes = np.array([order.get(label, -1) for label in rows.environments])
+        sample = rows.sample().choosing(codes).in_columns(places, len(names))
         moments = assembled(
             names,
             names.index(self.outcome),
@@ -540,9 +602,9 @@ class CheckedRows:
             encoding=encoding,
             dropped_rows=rows.tally.dropped,
             environment_notes=self.notes,
-            merged=self.merged,
             kind=self.outcome_kind if rows.outcome == self.outcome and not partial else None,
             weights=rows.weights,
+            sample=sample.bounded(),
         )
         return moments if partial else moments.checked(rows.environment)
 
@@ -562,10 +624,8 @@ def screened(
     choices = replace(rows.choices, groups=groups, excluded=excluded)
     alike = tell_alike(rows.written_labels, rows.environment)
     notes: tuple[str, ...] = ()
-    into: dict[Hashable, Hashable] = {}
     if choice.regroups:
         new, notes = choice.renamed(rows.environments, rows.counts)
-        into = {label: name for label, name in new.items() if name in set(choice.merge)}
         rows = rows.relabelled(new)
     parts = rows.parts
     columns = rows.wide_columns
@@ -608,7 +668,7 @@ def screened(
     encoding = learn_encoding(
         features, choices, summary, learnt, splines, (outcome, rows.environment)
     )
-    return CheckedRows(rows, outcome, encoding, (*alike, *notes, *more), into)
+    return CheckedRows(rows, outcome, encoding, (*alike, *notes, *more))
 
 
 def _met(

@@ -52,9 +52,6 @@ def to_arrow(moments: Moments) -> pa.Table:
             [label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()
         ],
         "environment_notes": list(moments.environment_notes),
-        "merged": [
-            [label_to_plain(old), label_to_plain(new)] for old, new in moments.merged.items()
-        ],
         "weights": to_json(moments.weights),
     }
     return pa.table(columns).replace_schema_metadata(
@@ -109,7 +106,6 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         constants={name: float(value) for name, value in told["constants"].items()},
         dropped_rows={label_from_plain(label): int(n) for label, n in told["dropped_rows"]},
         environment_notes=tuple(told["environment_notes"]),
-        merged={label_from_plain(old): label_from_plain(new) for old, new in told["merged"]},
         weights=None if told.get("weights") is None else from_json(Weights, told["weights"]),
     )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -86,7 +87,11 @@ class Wanted:
         weights = self.settings.weights
         return (*self.columns, self.environment, *([] if weights is None else [weights]))
 
-    def accumulated(self, batches: Iterable[pa.RecordBatch] = ()) -> MomentsAccumulator:
+    def accumulated(
+        self,
+        batches: Iterable[pa.RecordBatch] = (),
+        limits: Mapping[Hashable, float] = MappingProxyType({}),
+    ) -> MomentsAccumulator:
         rows = MomentsAccumulator(
             self.columns,
             self.environment,
@@ -97,6 +102,7 @@ class Wanted:
             splines=self.splines,
             weights=self.settings.weights,
         )
+        rows.limits |= limits
         return rows.extend(batches)
 
     def screened(self, rows: MomentsAccumulator) -> CheckedRows:
@@ -187,17 +193,19 @@ def of_source(
     if dask is not None:
         return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
     total: MomentsAccumulator | None = None
+    # Known to other tasks, these change no result.
+    limits: dict[Hashable, float] = {}
     with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
         for rows in ordered_map(
-            partial(_of_task, wanted), tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD
+            lambda task: wanted.accumulated(task.batches(wanted.read), limits),
+            tasks,
+            min(n_jobs, max(len(tasks), 1)),
+            _AHEAD,
         ):
             total = rows if total is None else total.absorb(rows)
+            limits.update(total.limits)
             bar.advance()
     return total or wanted.accumulated()
-
-
-def _of_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
-    return wanted.accumulated(task.batches(wanted.read))
 
 
 # ---------------------------------------------------------------- Dask
@@ -208,7 +216,7 @@ _MERGED_AT_ONCE = 16
 
 def _of_file_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
     try:
-        return _of_task(wanted, task)
+        return wanted.accumulated(task.batches(wanted.read))
     except DataError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise

@@ -3,33 +3,12 @@ moments are not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Mask
 from ..kernels.row_residuals import DEPENDENT, triangular_factor
-from .moments import Moments, gaps_between
-
-
-def root_of(
-    moments: Moments,
-    roots: Floats | list[Floats],
-    places: Sequence[int] | Integers,
-    columns: Integers,
-) -> Floats:
-    """(m, k) a factor of the centred products of the columns over all rows of the environments at
-    these places"""
-    at = np.asarray(places, dtype=np.intp)
-    parts = [roots[e][:, columns] for e in at]
-    varying = (moments.maximum[at].max(axis=0) > moments.minimum[at].min(axis=0))[columns]
-    if len(at) > 1:
-        gaps = gaps_between(
-            moments.counts[at], moments.centre[at][:, columns], moments.rest[at][:, columns]
-        )
-        parts.append(np.sqrt(moments.counts[at])[:, None] * gaps)
-    return np.vstack(parts) * varying
 
 
 def unit_columns(root: Floats) -> tuple[Floats, Floats]:

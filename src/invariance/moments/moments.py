@@ -40,11 +40,10 @@ from ..data.site_level import SiteLevel, warn_of_site_level
 from ..data.weights import Weights
 from ..exceptions import DataError, WrongTypeError, use
 from ..kernels.row_residuals import centred_rows
+from .sample import RowSample
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from .second_pass import SecondPassResult
 
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
 _OF_NAMES = ("groups", "encoding", "constants", "dummies")
@@ -255,10 +254,10 @@ class Moments:
     constants : columns that were left out because they are the same in all rows, and their values
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
     environment_notes : sentences about environments that were left out or merged
-    merged : {label of the rows: label here} of those that were merged while rows were read
-    second : what a second pass over the rows found; see `rows` of `BIP.fit`
+    sample : rows of every environment, of all columns, as `from_rows` draws them; None of moments
+        that came without rows, from `from_data` or `from_arrow`
     kind : of the outcome, where its values were looked at one by one
-    weights : what rows counted as, by a column that is read again with them
+    weights : what rows counted as
     dummies : columns known to hold 0 and 1 only, of moments within environments, which do not show
         it
     """
@@ -277,8 +276,7 @@ class Moments:
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
     environment_notes: tuple[str, ...] = ()
-    merged: Mapping[Hashable, Hashable] = field(default_factory=dict)
-    second: SecondPassResult | None = None
+    sample: RowSample | None = None
     kind: OutcomeKind | None = None
     weights: Weights | None = None
     dummies: frozenset[str] = frozenset()
@@ -304,6 +302,28 @@ class Moments:
     def notes(self) -> tuple[str, ...]:
         """Sentences about what the columns stand for, as `MultiEnvironmentData.notes`."""
         return () if self.encoding is None else self.encoding.notes
+
+    @cached_property
+    def sampled(self) -> MultiEnvironmentData | None:
+        """The rows of the sample; None without one."""
+        sample = self.sample
+        if sample is None:
+            return None
+        return MultiEnvironmentData(
+            X=np.ascontiguousarray(sample.values[:, self.feature_columns]),
+            y=sample.values[:, self.outcome].copy(),
+            environment_index=sample.places,
+            feature_names=self.feature_names,
+            environments=self.environments,
+            outcome_name=self.outcome_name,
+            grouping=self.features,
+            encoding=self.encoding,
+        )
+
+    @property
+    def all_rows(self) -> MultiEnvironmentData | None:
+        """All rows, if the sample holds them."""
+        return self.sampled if self.sample and self.sample.n_rows == self.n_rows else None
 
     @property
     def n_environments(self) -> int:
@@ -506,8 +526,8 @@ class Moments:
         return from_rows(rows, wanted, n_jobs, dask, progress, file_options)
 
     def to_arrow(self) -> pa.Table:
-        """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the
-        same digits."""
+        """One row per environment, to store or send as Parquet or Arrow IPC, without the sample of
+        rows; `from_arrow` reads the same digits."""
         from .arrow import to_arrow
 
         return to_arrow(self)
@@ -572,6 +592,11 @@ class Moments:
             )
         second = other.of_columns(self.columns)
         environments = tuple(dict.fromkeys(self.environments + second.environments))
+        sample = self.sample
+        if sample is not None:
+            places = np.array([environments.index(label) for label in second.environments])
+            more = second.sample and second.sample.choosing(places)
+            sample = more and sample.joined(more).bounded()
         parts = (
             reduce(
                 merged,
@@ -595,8 +620,8 @@ class Moments:
             environment_notes=tuple(
                 dict.fromkeys(self.environment_notes + other.environment_notes)
             ),
-            merged={**other.merged, **self.merged},
             weights=weights[0] and weights[1] and weights[0] + weights[1],
+            sample=sample,
         )
 
     def choosing(self, environments: Sequence[Hashable]) -> Moments:
@@ -604,6 +629,8 @@ class Moments:
         constant there are among `constants`."""
         kept = np.unique(places_of(environments, self.environments))
         labels = tuple(self.environments[e] for e in kept)
+        placed = np.full(self.n_environments, -1)
+        placed[kept] = np.arange(len(kept))
         scatter = filled_pool(
             self.counts[kept], self.centre[kept], self.rest[kept], self.scatter[kept]
         )
@@ -613,7 +640,7 @@ class Moments:
             counts=self.counts[kept],
             scatter=scatter,
             dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
-            second=None if self.second is None else self.second.choosing(kept),
+            sample=self.sample and self.sample.choosing(placed),
             kind=None,
             **{name: getattr(self, name)[kept] for name in _OF_COLUMNS},
         )
@@ -675,7 +702,7 @@ class Moments:
             groups={name: members for name, members in left.items() if members},
             outcome=columns.index(self.outcome_name),
             scatter=self.scatter[np.ix_(np.arange(len(self.scatter)), order, order)],
-            second=None if self.second is None else self.second.of_columns(order),
+            sample=self.sample and self.sample._replace(values=self.sample.values[:, order]),
             **{name: getattr(self, name)[:, order] for name in _OF_COLUMNS},
         )
 
@@ -784,9 +811,7 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
         maximum=np.hstack([moments.maximum[kept], own]),
         scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
         dropped_rows={},
-        second=None
-        if moments.second is None
-        else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
+        sample=None,
     )
 
 
@@ -794,6 +819,11 @@ def with_equal_means(moments: Moments) -> Moments:
     """As if all environments had the same means: of rows that are centred within environments."""
     varies = moments.maximum > moments.minimum
     zero = np.zeros_like(moments.centre)
+    sample = moments.sample
+    if sample is not None:
+        e = sample.places
+        centred = sample.values - moments.centre[e] - moments.rest[e]
+        sample = sample._replace(values=np.where(varies[e], centred, 0.0))
     features = moments.features
     columns = moments.feature_columns
     several = np.split(columns, features.starts[1:-1]) if features.grouped else []
@@ -811,6 +841,7 @@ def with_equal_means(moments: Moments) -> Moments:
         minimum=np.where(varies, moments.minimum, 0.0),
         maximum=np.where(varies, moments.maximum, 0.0),
         scatter=np.concatenate([moments.scatter[:-1], moments.scatter[:-1].sum(axis=0)[None]]),
+        sample=sample,
     )
 
 

@@ -437,7 +437,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
     family = selection.settings.family
     if selection.linear and refits is None and not shrinks(data):
         known = getattr(selection.target.model.at_level(Level.full), "moments", None)
-        data = known if known is not None and known.scatter.size else moments_of(data)
+        data = moments_of(data) if known is None else known
     errors = np.full((2, data.n_environments), np.nan)
     for place, label in enumerate(data.environments):
         with suppress(DataError):

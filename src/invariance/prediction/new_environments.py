@@ -22,7 +22,6 @@ from ..exceptions import DataError, EngineError
 from ..kinds import OutcomeKind
 from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
-from ..moments.second_pass import sampled_data
 from .all_features import without
 from .model_choice import Refits, Selection, build, columns_of_kind
 from .predictor import (
@@ -460,8 +459,7 @@ def _plain(found: Mapping[str, Figure]) -> Fields:
 
 def _errors_of_moments(moments: Any, place: int, predictor: Any, kind: OutcomeKind) -> Fields:
     """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors
-    were normal, and absolute errors and groups of the rows that a second pass kept, None without
-    one."""
+    were normal, and absolute errors and groups of a sample of rows, None without one."""
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
     at = [moments.columns.index(name) for name in columns]
     y = moments.outcome
@@ -489,7 +487,7 @@ def _errors_of_moments(moments: Any, place: int, predictor: Any, kind: OutcomeKi
         Figure(share_explained(missed, total / n)),
     )
     found = _plain(dict(zip(kind.figures, values, strict=True)))
-    sample = sampled_data(moments, columns)
+    sample = moments.sampled
     if sample is None:
         return {"absolute_errors": None, **found}
     rows = sample.rows(place)

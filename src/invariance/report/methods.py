@@ -192,19 +192,8 @@ def python_lines(model: Any, source: Source) -> str:
 
 def _arguments_of_fit(subject: Subject) -> list[str]:
     data = subject.data
-    table = subject.source.table
     if isinstance(data, Moments):
-        if data.second is None:
-            return ["moments"]
-        again = {"rows": "rows", "environments": "environments"}
-        for argument, name in (
-            ("rows", "rows"),
-            ("environments", "environment"),
-            ("format", "form"),
-        ):
-            if name in table:
-                again[argument] = typed(table[name])
-        return ["moments", *(f"{name}={text}" for name, text in again.items())]
+        return ["moments"]
     if subject.model._by_name:
         return ["data"]
     columns = subject.settings.get("columns")

@@ -430,7 +430,7 @@ def data_blocks(subject: Subject) -> Iterator[Block]:
     model = subject.source.worded(model_in_words(subject.posterior))
     facts = [("Features", _features(data)), ("Model of the outcome", model)]
     points = list(map(subject.source.worded, data.notes))
-    if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
+    if isinstance(data, Moments) and data.sample is None:
         points.append(
             "Second moments alone were fitted: rows would add calibration, checks of the noise "
             "and models."

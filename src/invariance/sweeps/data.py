@@ -14,7 +14,7 @@ import narwhals as nw
 import numpy as np
 
 from .._tools.arrays import Fields, Floats, Integers, Mask, Names
-from .._tools.parallel import free_bytes, n_workers, one_thread
+from .._tools.parallel import n_workers, one_thread
 from .._tools.progress import ProgressMode
 from ..data.checks import (
     SMALLEST_ENVIRONMENT,
@@ -31,8 +31,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.settings import Columns, Environments
 from ..data.sources import RowSource, kind_of
-from ..exceptions import DataError, Remedy, SettingError, use
-from ..models.gaussian import moments_bytes
+from ..exceptions import DataError, SettingError, use
+from ..models.gaussian import check_memory, moments_bytes
 from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows
 
@@ -125,7 +125,7 @@ class SweepData:
             minimum=minimum,
             maximum=maximum,
             scatter=whole.scatter[:, :0, :0],
-            second=None,
+            sample=None,
             kind=None,
         )
         became_constant = turned.varies[-1] & ~remaining.varies[-1]
@@ -228,13 +228,6 @@ def _less_products(scatter: Floats, vectors: Floats, constant: Mask) -> Floats:
     return left
 
 
-def check_memory(what: str, needed: float, *remedies: Remedy) -> None:
-    free = free_bytes()
-    if free is not None and needed > free:
-        take = f"{what} would take {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free"
-        raise DataError(take if remedies else f"{take}: leave columns out.", *remedies)
-
-
 def check_processes(data: SweepData, processes: int, frees_baselines: bool = False) -> None:
     """Raise if so many processes cannot have what they share, and what each takes for an outcome
     that does without rows, besides the moments that are there already. frees_baselines : takes
@@ -262,7 +255,7 @@ def read_sweep_data(
         _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
         names = ("counts", "centre", "rest", "minimum", "maximum", "scatter")
         numbers = [getattr(table, name) for name in names]
-        return SweepData(table, identity=_identity(table, numbers, {}))
+        return SweepData(replace(table, sample=None), identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
         _refuse("these data are read already", **given)
         for role in table.outcome_columns:
@@ -476,4 +469,5 @@ def moments_of_columns(
     moments = wanted.screened(rows).moments(partial=True)
     possible = [name for name in plain if name in moments.possible_outcomes]
     varying = [name for name in possible if moments.varies[:-1, moments.columns.index(name)].all()]
+    moments = replace(moments, sample=None)  # which no outcome of a sweep needs
     return moments.with_outcome((varying or possible)[-1]).checked(environment)
