@@ -11,6 +11,8 @@ import numpy as np
 STEPS = 40
 HALVINGS = 30
 TOLERANCE = 1e-9
+# Log hazards, relative to the largest, do not go below: their exponentials are positive.
+LEAST = -500.0
 # Added to the information, so that strata that are separated have steps.
 RIDGE = 1e-9
 
@@ -59,12 +61,13 @@ def cox(X: np.ndarray, time: np.ndarray, event: np.ndarray) -> Likelihood:
 
     def at(parameters: np.ndarray) -> Local:
         eta = np.einsum("enk,ek->en", X, parameters)
-        weight = np.exp(eta - eta.max(axis=1, keepdims=True))
+        eta = np.maximum(eta - eta.max(axis=1, keepdims=True), LEAST)
+        weight = np.exp(eta)
         risk = np.cumsum(weight, axis=1)
         first = np.cumsum(weight[:, :, None] * X, axis=1) / risk[:, :, None]
         second = np.einsum("en,enj,enk->enjk", weight, X, X)
         second = np.cumsum(second, axis=1) / risk[:, :, None, None]
-        value = (died * (eta - np.log(risk) - eta.max(axis=1, keepdims=True))).sum(axis=1)
+        value = (died * (eta - np.log(risk))).sum(axis=1)
         gradient = np.einsum("en,enk->ek", died, X - first)
         spread = second - first[:, :, :, None] * first[:, :, None, :]
         return Local(value, gradient, np.einsum("en,enjk->ejk", died, spread))
