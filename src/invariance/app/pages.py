@@ -156,20 +156,18 @@ class Pages:
     def _steps(self, run: Run | None) -> dict[str, str]:
         """{step: where it is, nothing where it cannot be gone to yet}; run : whose results are
         meant"""
-        table = self.session.table
         running = self.session.latest(RUNNING)
         done = run if run is not None and run.job.state == DONE else self.session.latest(DONE)
         going = f"run?id={running.id}" if running else ""
         return {
             "Table": "./",
-            "Choices": "" if table is None or table.found is None else "table",
+            "Choices": "table" if self.session.read else "",
             "Report": f"report?id={done.id}" if done else going,
             "Files and prediction": f"result?id={done.id}" if done else "",
         }
 
     def _start_page(self, notice: str = "", status: int = 200) -> Response:
-        table = self.session.table
-        unread = table if table is not None and table.found is None else None
+        unread = None if self.session.read else self.session.table
         values: Fields = {
             "unread": unread,
             "why": said(unread.error) if unread else None,
@@ -177,9 +175,8 @@ class Pages:
         }
         return self._page("start.html", "Table", notice, status, **values)
 
-    def _table_page(
-        self, table: Table, found: DataCheck, notice: str = "", status: int = 200
-    ) -> Response:
+    def _table_page(self, table: Table, notice: str = "", status: int = 200) -> Response:
+        found = table.found
         form = self.session.form
         columns = table.columns
         chosen = {role: sent(columns, form.get(role, "")) for role in ROLES}
@@ -258,7 +255,7 @@ class Pages:
         again = before is not None and before.file == table.file
         if not await self._read(table, self._roles() if again else {}):
             return self._start_page(BUSY, 409)
-        return go("table") if table.found is not None else self._start_page("", 422)
+        return go("table") if table.result else self._start_page("", 422)
 
     async def _received(
         self,
@@ -308,9 +305,9 @@ class Pages:
 
     def _roles(self) -> Fields:
         """What `tasks.look` is told of the choices"""
-        table = self.session.table
+        table = self.session.read
         form = self.session.form
-        if table is None or table.found is None:
+        if table is None:
             return {}
         columns = table.columns
         chosen = {
@@ -330,11 +327,7 @@ class Pages:
         if not await self._done("look", table, self.session.table, **known):
             return False
         self.session.keep(table)
-        if (
-            table.found is not None
-            and "feature" not in self.session.form
-            and "table" not in self.session.form
-        ):
+        if table.result and not {"feature", "table"}.intersection(self.session.form):
             ticked = [
                 ("feature", str(table.columns.index(name))) for name in _usable(table.found)[0]
             ]
@@ -343,10 +336,10 @@ class Pages:
 
     async def table(self, request: Request) -> Response:
         """What was understood, and the choices."""
-        table = self.session.table
-        if table is None or table.found is None:
+        table = self.session.read
+        if table is None:
             return go("./")
-        return self._table_page(table, table.found, self.session.take_notice())
+        return self._table_page(table, self.session.take_notice())
 
     async def _take(self, request: Request) -> Response | None:
         """The choices that were sent, as a button changes them; then what is found with them. An
@@ -361,11 +354,11 @@ class Pages:
 
     async def _look_with(self, form: Form) -> Response | None:
         session = self.session
-        table = self.session.table
-        if table is None or table.found is None:
+        table = session.read
+        if table is None:
             return go("./")
         if form.get("table") != table.id:
-            return self._table_page(table, table.found, STALE, 409)
+            return self._table_page(table, STALE, 409)
         before = self._roles()
         session.form = Form([pair for pair in form.multi_items() if pair[0] != "remedy"])
         wanted = form.get("remedy", "")
@@ -373,18 +366,18 @@ class Pages:
         try:
             written, session.form = self._with(table, settings)
         except SettingError as error:
-            return self._table_page(table, table.found, str(error), 422)
+            return self._table_page(table, str(error), 422)
         if written == table.written and self._roles() == before:
             return None
         new = Table(table.name, table.file, written, id=table.id)
         if not await self._read(new, self._roles()):
-            return self._table_page(table, table.found, BUSY, 409)
-        if new.found is None and written != table.written:
+            return self._table_page(table, BUSY, 409)
+        if new.result:
+            return None
+        if written != table.written:
             return go("./")
-        if new.found is None:
-            session.keep(table)
-            return self._table_page(table, table.found, new.error, 422)
-        return None
+        session.keep(table)
+        return self._table_page(table, new.error, 422)
 
     async def choose(self, request: Request) -> Response:
         return await self._take(request) or go("table")
@@ -394,9 +387,8 @@ class Pages:
         if refused is not None:
             return refused
         session = self.session
-        table = self.session.table
+        table = session.read
         assert table is not None
-        assert table.found is not None
         try:
             run = session.start(
                 table,
@@ -407,7 +399,7 @@ class Pages:
             return go("run")
         except InvarianceError as error:
             session.problem = error.args[0]
-            return self._table_page(table, table.found, "", 422)
+            return self._table_page(table, "", 422)
         return go(f"run?id={run.id}")
 
     def _asked(self, request: Request) -> Run | None:

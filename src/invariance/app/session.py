@@ -128,12 +128,12 @@ class Table:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
-    def found(self) -> DataCheck | None:
-        return self.result.get("found")
+    def found(self) -> DataCheck:
+        return self.result["found"]
 
     @property
     def columns(self) -> list[str]:
-        return [] if self.found is None else [column.name for column in self.found.columns]
+        return [column.name for column in self.found.columns] if self.result else []
 
 
 @dataclass
@@ -168,6 +168,11 @@ class Session:
         return next(
             (run for run in reversed(self.runs.values()) if state in (None, run.job.state)), None
         )
+
+    @property
+    def read(self) -> Table | None:
+        """The table, if it could be read"""
+        return self.table if self.table is not None and self.table.result else None
 
     def keep(self, table: Table) -> None:
         """In the place of the one before, of which nothing but reports is left; choices stay for
