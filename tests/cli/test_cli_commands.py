@@ -132,7 +132,9 @@ def test_bip_is_that_of_fit(example: Path) -> None:
         "--prior",
         "inclusion(0.2)",
         "--select",
-        "threshold(0.1)",
+        "threshold",
+        "--threshold",
+        "0.1",
     ]
     said("compare", *EXAMPLE, "--methods", "bip", "--json", "c.json", *options)
     said("fit", *EXAMPLE, "--json", "f.json", *options)

@@ -73,6 +73,9 @@ def test_help_states_the_defaults() -> None:
     assert f"{Tolerance.strict().level:g} with --strict" in text
     first = run("fit", "--help").stdout
     assert "--select RULE" in first
+    assert "--threshold P" in first
+    for name in ("chains", "steps"):
+        assert re.search(rf"--{name} .*?\[default: \({getattr(Tempering(), name)}\b", text)
 
 
 def test_start() -> None:
@@ -164,13 +167,18 @@ def test_no_option_is_given_twice() -> None:
         ({"deviations": "random"}, {"deviations": "random"}),
         ({"baseline": "free"}, {"baseline": "free"}),
         ({"select": "threshold(0.9)"}, {"select": "threshold(0.9)"}),
+        ({"select": "threshold", "threshold": 0.005}, {"select": Threshold(0.005)}),
         ({"tolerance": 0.01, "tau": 0.0, "level": 0.3}, {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
         ({"strict": True}, {"tolerance": Tolerance.strict()}),
         ({"strict": True, "level": 0.1}, {"tolerance": Tolerance.strict(0.1)}),
         ({"level": 0.99, "weak_level": 0.5}, {"tolerance": Tolerance(level=0.99, weak_level=0.5)}),
         ({"strict": True, "weak_level": 0.001}, {"tolerance": Tolerance(0.0, 0.0, 0.05, 0.001)}),
         (
-            {"engine": "tempering(searches=1, chains=3)"},
+            {"engine": "tempering", "chains": 3, "steps": 20},
+            {"engine": Tempering(chains=3, steps=20)},
+        ),
+        (
+            {"engine": "tempering(searches=1)", "chains": 3},
             {"engine": Tempering(searches=1, chains=3)},
         ),
     ],
@@ -186,7 +194,10 @@ def test_model_options_are_those_of_the_estimator(
 
 def test_model_options_that_contradict() -> None:
     contradictions: dict[str, dict[str, Any]] = {
+        "--threshold": {"threshold": 0.3},
         "--tau": {"strict": True, "tau": 1.0},
+        "--chains": {"chains": 3},
+        "--steps": {"steps": 3, "engine": "exact"},
     }
     for named, asked in contradictions.items():
         with pytest.raises(SettingError, match=named):
@@ -197,7 +208,7 @@ def test_model_options_that_contradict() -> None:
     ("asked", "remedies"),
     [
         ({"select": "mode"}, ("--select predictive", "--baseline shared")),
-        ({"select": "threshold(0.3)"}, ("--select predictive", "--baseline shared")),
+        ({"select": "threshold", "threshold": 0.3}, ("--select predictive", "--baseline shared")),
         ({"engine": "vi(iterations=9)"}, ("--engine auto", "--baseline shared")),
     ],
 )
@@ -236,7 +247,7 @@ SETTINGS = [
     ("na", ["none", "?"], "--na 'none,?'"),
     ("family", "linear_gaussian_mean", "--family mean"),
     ("engine", "tempering(chains=8, steps=20000)", "--engine 'tempering(chains=8, steps=20000)'"),
-    ("select", Threshold(0.3), "--select 'threshold(0.3)'"),
+    ("select", Threshold(0.3), "--select threshold --threshold 0.3"),
     ("prior", "beta-binomial", "--prior beta-binomial"),
     ("baseline", "shared", "--baseline shared"),
     ("n_jobs", 2, "--jobs 2"),
@@ -252,7 +263,7 @@ def test_settings_are_worded_as_the_parser_takes_them() -> None:
     found = COMMANDS["fit"].make_context("fit", ["t.csv", *ASKED, *typed]).params
     options = FitOptions(**{name: found[name] for name in FitOptions.__dataclass_fields__})
     model = options.bip(options.jobs)
-    assert (model.family, model.select) == ("linear_gaussian_mean", "threshold(0.3)")
+    assert (model.family, model.select) == ("linear_gaussian_mean", Threshold(0.3))
     assert model.baseline == "shared"
     assert (model.n_jobs, model.random_state, model.engine) == (
         2,

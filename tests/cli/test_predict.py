@@ -213,7 +213,7 @@ def test_intervals_of_two_environments_are_not_trusted(tmp_path: Path) -> None:
 
 
 def test_levels_that_are_new_and_models_that_are_not_invariant(tmp_path: Path) -> None:
-    model = fit(tmp_path, TABLE, "y", "--select", "threshold(0)")
+    model = fit(tmp_path, TABLE, "y", "--select", "threshold", "--threshold", "0")
     strange = as_table(NEW).assign(region="coast")
     assert "'coast'" in refused(model, strange)
     assert len(predicted(model, strange, "--unknown", "ignore")[0]) == 7

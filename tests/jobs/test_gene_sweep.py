@@ -63,7 +63,11 @@ def test_from_a_file_to_the_parents(
     ]
     engine = [
         "--engine",
-        "tempering(chains=2, steps=300)",
+        "tempering",
+        "--chains",
+        "2",
+        "--steps",
+        "300",
         "--jobs",
         str(n_jobs),
         "--quiet",

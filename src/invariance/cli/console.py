@@ -170,7 +170,7 @@ def in_shell(name: str, value: Any) -> str:
         case "family", str():
             value = next((short for short, family in SHORT.items() if family == value), value)
         case "select", Threshold():
-            value = f"threshold({value.threshold:g})"
+            return f"--select threshold --threshold {value.threshold:g}"
         case "na", dict():
             value = write_names(write_codes(value))
         case "merge_environments", dict():

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..data.reading import TableFile
     from ..data.settings import Columns, Environments, FileFormat
     from ..estimators.bip import BIP
+    from ..inference.base import Engine
     from ..models.invariance_test import Tolerance
 
 STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
@@ -220,7 +221,7 @@ _ENGINE = (
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
 _SELECT = (
-    "predictive: best invariant predictor; mode: most probable subset; median or threshold(0.9): "
+    "predictive: best invariant predictor; mode: most probable subset; threshold or median: "
     "features."
 )
 _DEVIATIONS = "Of coefficients: free, random (few rows each) or auto."
@@ -240,7 +241,12 @@ class ModelOptions(ResultOptions):
     )
     prior: str = setting("uniform", "PRIOR", PRIOR, True)
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
+    chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
+    steps: int | None = setting(None, "N", "Most steps of each chain.", "auto", rare=True, min=1)
     select: str = setting("predictive", "RULE", _SELECT, True)
+    threshold: float | None = setting(
+        None, "P", "Of inclusion, for --select threshold.", "0.5", min=0.0, max=1.0
+    )
     tolerance: float | None = setting(None, "RHO", _RHO, "0.1")
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
@@ -257,14 +263,17 @@ class ModelOptions(ResultOptions):
     def bip(self, jobs: int | None = None) -> BIP:
         """jobs : threads; None: all cores"""
         from ..decisions.pipeline import as_baseline
-        from ..decisions.rules import as_rule
+        from ..decisions.rules import Threshold, as_rule
         from ..estimators.bip import BIP
-        from ..inference.base import parse_engine
         from ..models.registry import parse_family
         from ..priors import parse_prior
 
-        engine = parse_engine(self.engine)
-        select: Any = self.select
+        if self.threshold is not None and self.select != "threshold":
+            raise SettingError(
+                "--threshold is for --select threshold: add that, or leave --threshold out."
+            )
+        engine = self._engine()
+        select: Any = self.select if self.threshold is None else Threshold(self.threshold)
         as_baseline(self.baseline, as_rule(select), engine)
         return BIP(
             parse_family(self.family),
@@ -278,6 +287,25 @@ class ModelOptions(ResultOptions):
             random_state=self.seed,
             progress=self.progress,
         )
+
+    def _engine(self) -> EngineName | Engine:
+        from ..inference.base import parse_engine
+        from ..inference.tempering import Tempering
+
+        engine = parse_engine(self.engine)
+        asked = {
+            name: value
+            for name in ("chains", "steps")
+            if (value := getattr(self, name)) is not None
+        }
+        if not asked:
+            return engine
+        if engine != "tempering" and not isinstance(engine, Tempering):
+            first = next(iter(asked))
+            raise SettingError(
+                f"--{first} is for --engine tempering: add that, or leave --{first} out."
+            )
+        return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _tolerance(self) -> Tolerance:
         from ..models.invariance_test import Tolerance
