@@ -281,6 +281,13 @@ def test_single_rows_and_one_large_environment() -> None:
         assert model.fit(mask).local_coefficients.shape == (len(counts), 2)
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+def test_single_rows_cannot_tell_deviations_from_noise() -> None:
+    """The likelihood of the empty subset is the same at all shares, however large."""
+    model = bound(sites((1,) * 30, seed=3))
+    assert_allclose(model.log_ratio_many(MASKS[:1]), 0.0, atol=1e-3)
+
+
 def test_an_outcome_may_be_constant_inside_an_environment() -> None:
     y = DATA.y.copy()
     y[DATA.environment_index == 3] = 1.0
