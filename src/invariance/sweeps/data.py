@@ -117,16 +117,15 @@ class SweepData:
         centre[:-1], rest[:-1] = np.where(
             constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1])
         )
+        arrays: dict[str, Any] = {
+            "centre": centre[:-1],
+            "rest": rest[:-1],
+            "minimum": minimum,
+            "maximum": maximum,
+        }
+        nothing = whole.scatter[:, :0, :0]
         remaining = replace(
-            turned,
-            counts=counts,
-            centre=centre[:-1],
-            rest=rest[:-1],
-            minimum=minimum,
-            maximum=maximum,
-            scatter=whole.scatter[:, :0, :0],
-            second=None,
-            kind=None,
+            turned, counts=counts, scatter=nothing, second=None, kind=None, **arrays
         )
         became_constant = turned.varies[-1] & ~remaining.varies[-1]
         if not scatter and not became_constant.any() and not turned.features.grouped:
@@ -260,8 +259,14 @@ def read_sweep_data(
     given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
     if isinstance(table, Moments):
         _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
-        names = ("counts", "centre", "rest", "minimum", "maximum", "scatter")
-        numbers = [getattr(table, name) for name in names]
+        numbers = (
+            table.counts,
+            table.centre,
+            table.rest,
+            table.minimum,
+            table.maximum,
+            table.scatter,
+        )
         return SweepData(table, identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
         _refuse("these data are read already", **given)
