@@ -698,6 +698,15 @@ MUTANTS = (
     ),
     # ---- decisions and predictions
     Mutant(
+        "tails-of-baselines",
+        "with free baselines the tails of the noise are those of the baselines",
+        old="new",
+        file="decisions/residual_check.py",
+        find="y - y.mean() - columns",
+        replace="y - columns",
+        tests=("tests/decisions/test_noise.py",),
+    ),
+    Mutant(
         "column-price",
         "the price of a column in the predictive posterior is doubled",
         old="decisions/predictive.py",

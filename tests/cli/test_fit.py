@@ -146,10 +146,7 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
     model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit(data)
     assert result.stderr == ""
-    assert (
-        result.stdout
-        == f"{model.summary(3)}\n\nSaved new/p.json\n"
-    )
+    assert result.stdout == f"{model.summary(3)}\n\nSaved new/p.json\n"
     assert max(map(display_width, result.stdout.splitlines())) <= 80
     assert [file.name for file in Path("new").iterdir()] == ["p.json"]
 

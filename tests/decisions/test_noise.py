@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -11,6 +13,7 @@ from statsmodels.stats.diagnostic import het_breuschpagan
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.decisions.residual_check import NoiseChecks, Shape, noise_checks
 from invariance.exceptions import Message, use
+from invariance.models.base import Level
 
 MASK = np.array([True, True, False])
 
@@ -93,6 +96,21 @@ def test_figures_are_those_of_statsmodels(kind: str) -> None:
     )
     assert len(found) * shape.share_explained == pytest.approx(lm)
     assert shape.p_even == pytest.approx(p_value, rel=1e-6, abs=1e-300)
+
+
+@pytest.mark.parametrize("kind", ["normal", "tails"])
+def test_figures_do_not_depend_on_baselines_if_these_are_free(kind: str) -> None:
+    data = simulated(kind)
+    baselines = np.array([50.0, -20.0, 0.0, 300.0])[data.environment_index]
+    shifted = replace(data, y=data.y + baselines)
+    model = LinearGaussian().bind(shifted).at_level(Level.effects)
+    found = noise_checks(model, MASK, Tolerance())
+    expected = checks(kind).shape
+    assert found is not None
+    assert found.shape is not None
+    assert expected is not None
+    assert found.shape.excess_kurtosis == pytest.approx(expected.excess_kurtosis, abs=1e-6)
+    assert found.shape.p_even == pytest.approx(expected.p_even, rel=1e-6)
 
 
 def test_a_summary_tells() -> None:

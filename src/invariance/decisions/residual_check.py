@@ -147,8 +147,7 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
     data = model.some_rows
     if data is None:
         return None
-    fit = model.fit(mask)
-    slopes = np.nan_to_num(fit.local_coefficients)
+    slopes = np.nan_to_num(model.fit(mask).local_coefficients)
     sums = np.zeros((2 * slopes.shape[1] + 2,) * 2)
     weights = row_weights(model.moments, data)
     # Weighted rows count as fewer (Kish 1965).
@@ -157,8 +156,8 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
         rows = data.rows(e)
         columns = data.X[rows][:, data.features.expand(mask)]
         y = data.y[rows]
-        missed = y - fit.local_intercepts[e] - columns @ slopes[e]
         columns = columns - columns.mean(axis=0)
+        missed = y - y.mean() - columns @ slopes[e]
         each = np.column_stack(
             [np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)]
         )
