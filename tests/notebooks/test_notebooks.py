@@ -11,8 +11,8 @@ pytestmark = pytest.mark.integration
 
 PLOTS = (
     "posterior.plot(top=3)",
-    'model.plot("environments")',
-    'ax = model.plot("frontier")',
+    'model.plot("subsets", top=3)',
+    'ax = model.plot("environments")',
     'decision.plot("subsets");',
     'panels = decision.plot("coefficients")',
     "model.diagnose().plot()",
@@ -101,7 +101,7 @@ def test_what_a_notebook_shows() -> None:
     assert images(outputs["given axes"]) == 1
     assert images(outputs["axes of no screen"]) == 0
     assert outputs["backend"][0].text == outputs["backend again"][0].text
-    result, picture = outputs[PLOTS[0]]
+    result, picture = outputs[PLOTS[1]]
     assert (result.output_type, picture.output_type) == ("execute_result", "display_data")
     assert result.data["text/plain"].startswith("Panels(")  # no array of axes
 
