@@ -105,7 +105,11 @@ _MOST_DRAWN = 40
 class Comparison(Rendered, pd.DataFrame):
     """A data frame with one row for each method, which prints with one column for each method.
 
-    Selections of rows or columns are plain data frames.
+    Selections of rows or columns are plain data frames. The dictionary ``attrs`` has `outcome`,
+    `environments`, `n_rows`, `features`, `groups` ({feature: its columns} of features with several)
+    and `error`, the name of the error in held-out environments: RMSE of numbers, log loss of two
+    classes, Poisson deviance of counts, 1 − concordance of times, the smaller the better; None
+    unless requested.
 
     Attributes
     ----------
@@ -127,10 +131,6 @@ class Comparison(Rendered, pd.DataFrame):
     as_number : whether labels or counts were fitted by least squares
     pooled : whether it predicts all rows together, without regard to invariance
     seconds, notes : time and remarks
-    attrs : dict of `outcome`, `environments`, `n_rows`, `features`, `groups` ({feature: its
-        columns} of those with several) and `error`, the name of the error in environments left
-        out: RMSE of numbers, log loss of two classes, Poisson deviance of counts, 1 − concordance
-        of times, the smaller the better; None unless requested
     """
 
     def spread(self, column: str) -> pd.DataFrame:
