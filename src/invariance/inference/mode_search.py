@@ -1,5 +1,5 @@
-"""Searches for modes of p(z)Λ(z): annealed ones of several kinds, steps that change a column with
-its partners (a clique) as a whole, and swaps of members for look-alikes around known modes."""
+"""Searches for modes of p(z)Λ(z): annealed ones of several kinds, steepest ascent from columns that
+help only together (synergies), and swaps of members for look-alikes around what they found."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
 from ..exceptions import DataError
+from ..kernels.active_set import ActiveSet, active_set, flip_changes
 from ..kernels.cholesky import score_subsets
-from ..kernels.matching_pursuit import FORWARD, MATCHING, cliques, scan_cliques
+from ..kernels.matching_pursuit import FORWARD, MATCHING, add_synergies, cliques, scan_cliques
 from ..kernels.mcmc import Best, BlockRule
 from ..kernels.row_residuals import without_values
 from .base import EXAMPLES, RunOptions, Target
@@ -31,8 +34,16 @@ from .replicas import (
     sampler_of,
 )
 
-_PARTNERS = 5  # of a column in a clique, at most
+_LEAST_GAIN = 1e-6
+_MOST_STEPS = 200  # of steepest ascent, which ends well before
+# each a column and at most so many partners
+_MOST_SYNERGIES = 6
+_PARTNERS = 5
 _KIN = 0.6  # squared correlation from which on a partner counts as nearly a copy
+_FOLLOWING = 6  # columns that follow a synergy in a regression of the outcome
+# Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of
+# their number.
+_CHANCE = 4.0
 _SWEEPS = 20  # at each temperature: more searches find more than longer ones
 _THRIFT = 3.0  # nats that one kind of search pays for each member while it is hot
 # columns of a regression: few enough to be searched thoroughly, a few times those that matter
@@ -71,6 +82,24 @@ Kind = tuple[tuple[BlockRule, BlockRule], float, Mask | None]
 _NONE = np.empty(0, np.int64)
 
 
+def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
+    """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none
+    helps."""
+    prior = sampler.prior
+    for _ in range(_MOST_STEPS):
+        change = flip_changes(sampler.scoring, state, included)
+        gains = change + prior_changes(prior.log_odds, prior.by_size, prior.free, included)
+        gains[np.isnan(gains)] = -np.inf
+        column = int(np.argmax(gains))
+        if gains[column] > _LEAST_GAIN:
+            included[column] = not included[column]
+            continue
+        leaving, entering, gain = _best_exchange(sampler, state, included, change)
+        if not gain > _LEAST_GAIN:
+            return
+        included[[leaving, entering]] = False, True
+
+
 def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask) -> Floats:
     """(d,) by how much each flip of a subset (d,) changes the log prior; -inf where that is not
     open."""
@@ -81,6 +110,26 @@ def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask)
     return np.where(free, np.where(included, removed, added), -np.inf)
 
 
+def _best_exchange(
+    sampler: CompiledSampler, state: ActiveSet, included: Mask, change: Floats
+) -> tuple[int, int, float]:
+    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how
+    much; change (d,): of the flips of `included` (d,). Overwrites `state`."""
+    prior = sampler.prior
+    best = (-1, -1, 0.0)
+    for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)).tolist():
+        rest = included.copy()
+        rest[leaving] = False
+        without = flip_changes(sampler.scoring, state, rest)
+        gains = np.where(
+            prior.free & ~included & ~np.isnan(without), without + prior.log_odds, -np.inf
+        )
+        entering = int(np.argmax(gains))
+        gain = float(change[leaving] + gains[entering] - prior.log_odds[leaving])
+        best = max(best, (leaving, entering, gain), key=itemgetter(2))
+    return best
+
+
 def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
     """Groups whose second moments are added up: first and one past the last, within environments
     and over the pool."""
@@ -88,43 +137,104 @@ def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
     return (0, n_environments), (n_environments, n_environments + 1)
 
 
-def regression_path(sampler: CompiledSampler, groups: Groups) -> Mask:
-    """(d,) at most 30 columns that a regression of the outcome picks"""
-    path = np.empty((1, 1 + min(_PATH, sampler.n_free)), np.int64)
+def regression_path(
+    sampler: CompiledSampler,
+    groups: Groups,
+    damping: float,
+    length: int,
+    given: Integers = _NONE,
+    apart: Any = False,
+) -> Mask:
+    """(d,) at most `length` columns: the given ones and what a regression adds, except those
+    `apart` (d,)"""
+    free = sampler.free & ~np.asarray(apart)
+    starts = np.array([sampler.scoring.outcome])
+    path = np.empty((1, 1 + min(length, sampler.n_free)), np.int64)
     size = np.empty(1, np.int64)
-    outcome = np.array([sampler.scoring.outcome])
-    cliques(sampler.scoring, *groups, sampler.free, 1.0, MATCHING, outcome, path, size)
-    return np.isin(np.arange(sampler.n_columns), path[0, 1 : size[0]])
+    path[0, 1 : 1 + len(given)] = given[: path.size - 1]
+    cliques(sampler.scoring, *groups, free, 1.0, damping, starts, path, len(given), size)
+    return np.isin(np.arange(sampler.n_columns), np.concatenate([given, path[0, 1 : size[0]]]))
 
 
-class Cliques:
+class Synergies:
     """Columns in `starts`, each with the partners that a regression of it picks, by second moments
-    within environments and over the pool, with and without those that are nearly copies. members
-    (s, k), of which the first sizes (s,) count"""
+    within environments and over the pool, with and without those that are nearly copies; and how
+    much more they explain together. members (s, k), of which the first sizes (s,) count; gains
+    (s,): synergy times the number of rows, of the first `joint` (s,) members; determining (s,):
+    whether they leave next to nothing of the outcome."""
 
     def __init__(self, sampler: CompiledSampler, starts: Integers) -> None:
-        self.sampler = sampler
-        width = 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))
+        self.sampler, n, width = (
+            sampler,
+            len(starts),
+            1 + min(_PARTNERS, max(sampler.n_free - 1, 0)),
+        )
 
-        def found(how: tuple[Groups, float]) -> tuple[Integers, Integers]:
+        def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
             groups, closest = how
-            members = np.zeros((len(starts), width), np.int64)
-            sizes = np.zeros(len(starts), np.int64)
+            members = np.zeros((n, width), np.int64)
+            sizes = np.zeros(n, np.int64)
+            joint = np.zeros(n, np.int64)
             cliques(
-                sampler.scoring, *groups, sampler.free, closest, FORWARD, starts, members, sizes
+                sampler.scoring, *groups, sampler.free, closest, FORWARD, starts, members, 0, sizes
             )
-            return members, sizes
+            gains = np.zeros(n)
+            determining = np.zeros(n, bool)
+            add_synergies(sampler.scoring, *groups, members, sizes, gains, joint, determining)
+            return members, sizes, sampler.n_rows * gains, joint, determining
 
         parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), sampler.n_jobs)
         joined = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self.members, self.sizes = joined
+        self.members, self.sizes, self.gains, self.joint, self.determining = joined
+
+    def leading(self) -> list[Integers]:
+        """The columns that explain the outcome together and not one by one, beyond chance, the
+        strongest first."""
+        found: dict[frozenset[int], Integers] = {}
+        for s in np.argsort(-self.gains, kind="stable"):
+            if (
+                self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns)
+                or len(found) == _MOST_SYNERGIES
+            ):
+                break
+            columns = self.members[s, : self.joint[s]]
+            found.setdefault(frozenset(columns.tolist()), columns)
+        return list(found.values())
+
+    def disjoint(self) -> Integers:
+        """The columns of all leading synergies that share none with a stronger one."""
+        apart: list[int] = []
+        for columns in self.leading():
+            if not set(apart) & set(columns.tolist()):
+                apart += columns.tolist()
+        return np.array(apart, dtype=np.int64)
+
+    def with_regressions(self) -> Mask:
+        """(d,) the columns of the leading synergies, and those that a regression of the outcome
+        adds to each"""
+        chosen = np.zeros(self.sampler.n_columns, bool)
+        for columns, groups in product(self.leading(), groupings(self.sampler)):
+            chosen |= regression_path(
+                self.sampler, groups, FORWARD, len(columns) + _FOLLOWING, columns
+            )
+        return chosen
+
+    def climbed(self) -> list[Mode]:
+        """Where steepest ascent leads from each leading synergy and from all of them together"""
+        starts = []
+        forced = self.sampler.start
+        for columns in (*self.leading(), self.disjoint()) if self.leading() else ():
+            starts.append(forced.copy())
+            starts[-1][columns[: self.sampler.capacity - int(forced.sum())]] = True
+        return _climbed(self.sampler, starts)
 
     def best_step(self, included: Mask) -> Mode:
-        """The best subset after one clique changed as a whole, from `included` (d,) or from the
-        forced columns alone."""
+        """The best subset to which steepest ascent leads after one clique changed as a whole, from
+        `included` (d,) or from the forced columns alone."""
         if not len(self.sizes):
             return included, -np.inf
-        # Scanning takes too long where second moments cannot decide.
+        # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning
+        # takes too long.
         scoring = self.sampler.scoring._replace(rows=without_values(self.sampler.scoring.rows))
 
         def scanned(base: Mask) -> Mask:
@@ -132,36 +242,47 @@ class Cliques:
             scan_cliques(scoring, self.sampler.prior, base, self.members, self.sizes, found)
             return found
 
-        changed = ordered_map(scanned, [included, self.sampler.start], self.sampler.n_jobs)
-        return max(((mask, self.sampler.value_of(mask)) for mask in changed), key=_value)
+        starts = ordered_map(scanned, [included, self.sampler.start], self.sampler.n_jobs)
+        return max(_climbed(self.sampler, list(starts)), key=_value)
 
     def undecidable(self) -> Mask:
-        """(m, p) cliques of features that cannot be decided; with rows, these are features that
-        together determine the outcome."""
+        """(m, p) subsets of features that pick each other and that cannot be decided; with rows,
+        these are features that together determine the outcome."""
         sampler = self.sampler
-        own = [clique[:size] for clique, size in zip(self.members, self.sizes, strict=True)]
-        blocks = [np.sort(clique[sampler.free[clique]][: sampler.capacity]) for clique in own]
+        every = np.arange(len(self.sizes))
+        wanted = every[self.determining] if sampler.scoring.rows.values.size else every
+        cliques = [
+            own[: self.sizes[s]] for s, own in zip(wanted, self.members[wanted], strict=True)
+        ]
+        blocks = [np.sort(own[sampler.free[own]][: sampler.capacity]) for own in cliques]
         starts = np.cumsum([0, *map(len, blocks)])
         values = np.empty(len(blocks))
         score_subsets(sampler.scoring, np.nan, starts, np.concatenate([_NONE, *blocks]), values)
-        found = np.flatnonzero(np.isnan(values))[:EXAMPLES]
+        found = wanted[np.isnan(values)][:EXAMPLES]
         masks = np.zeros((len(found), sampler.n_columns), bool)
         for mask, s in zip(masks, found, strict=True):
-            mask[own[s][: sampler.capacity]] = True
+            mask[self.members[s, : self.sizes[s]][: sampler.capacity]] = True
         return np.unique(masks[:, sampler.features], axis=0)
+
+
+def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
+    state = active_set(len(sampler.scoring.weights), sampler.n_columns, sampler.capacity + 1)
+    for included in starts:
+        climb(sampler, included, state)
+    return [(included, sampler.value_of(included)) for included in starts]
 
 
 @dataclass
 class Searched:
     """interest (d,): how often a column was worth including, at any temperature; ends: the best
-    subset of each search; stepped: better ones to which cliques led; states: what each left at
+    subset of each search; stepped: better ones to which synergies led; states: what each left at
     every temperature (t, d), and log Λ (t,)"""
 
     interest: Floats
     ends: list[Mode] = field(default_factory=list)
     stepped: list[Mode] = field(default_factory=list)
     states: list[tuple[Mask, Floats]] = field(default_factory=list)
-    cliques: Cliques | None = None
+    synergies: Synergies | None = None
 
     @property
     def best(self) -> Mode:
@@ -182,7 +303,7 @@ class Searched:
         return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
     def best_met(self, sampler: AnySampler) -> Mode:
-        """The best subset that any replica has met, or that cliques led to."""
+        """The best subset that any replica has met, or that synergies led to."""
         return max(sampler.bests() + self.stepped, key=_value)
 
     def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
@@ -245,23 +366,30 @@ def _compiled_searches(
     sampler: CompiledSampler, betas: Floats, block_size: int, searches: int
 ) -> Searched:
     """Every replica goes through all kinds of search in turn, each beginning with another: among
-    all columns with blocks that follow the flips, or thriftily; among those of a regression path.
-    Before it ends, all cliques are tried on the best subset; where that finds a better one, it goes
-    on."""
-    paths = [regression_path(sampler, groups) for groups in groupings(sampler)]
-    tried = Cliques(sampler, np.flatnonzero(sampler.free))
-    guide = np.sum(paths, axis=0, dtype=float)
+    all columns with blocks that follow the flips, or thriftily; among those of a regression path;
+    among synergies and what a regression adds to these when it may not use the paths, which the
+    outcome's own effects fill. Before it ends, all synergies are tried on the best subset; where
+    that finds a better one, it goes on."""
+    paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
+    synergies = Synergies(sampler, np.flatnonzero(sampler.free))
+    climbed = synergies.climbed()
+    given = synergies.disjoint()
+    aside = regression_path(
+        sampler, groupings(sampler)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0)
+    )
+    synergic = np.any([synergies.with_regressions(), aside, *(mask for mask, _ in climbed)], axis=0)
+    guide = np.sum([*paths, synergic], axis=0, dtype=float)
     few, many = block_rules(sampler, guide, block_size, guide)
     mixed = (few, many)
     nothing = np.zeros((0, sampler.n_columns), bool)
     kinds: list[Kind] = [((few, many._replace(follows=True)), 0.0, None), (mixed, _THRIFT, None)]
-    kinds += [(mixed, 0.0, columns) for columns in paths]
+    kinds += [(mixed, 0.0, columns) for columns in (*paths, synergic)]
 
     def anneal(turn: tuple[CompiledReplica, Kind]) -> tuple[Best, Floats]:
         replica, (rules, thrift, free) = turn
         return sampler.search(replica, Proposals(betas, rules, nothing), _SWEEPS, thrift, free)
 
-    result = Searched(np.zeros(sampler.n_columns), cliques=tried)
+    result = Searched(np.zeros(sampler.n_columns), stepped=climbed, synergies=synergies)
     least = max(searches, -(-len(kinds) // len(sampler.replicas)))
     for number in range(max(PATIENCE * searches, least)):
         turns = [
@@ -276,10 +404,10 @@ def _compiled_searches(
         if out_of_time(_SEARCHING):
             break
         if number + 1 >= least and result.found_often(len(kinds)):
-            better = tried.best_step(result.best[0])
+            better = synergies.best_step(result.best[0])
             if better[1] < result.best[1] + SAME:
                 break
-            kinds.append((mixed, 0.0, np.any([better[0], result.best[0], *paths], axis=0)))
+            kinds.append((mixed, 0.0, better[0] | result.best[0] | synergic))
             result.stepped.append(better)
     return result
 

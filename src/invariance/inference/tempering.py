@@ -167,8 +167,8 @@ class Tempering:
         if isinstance(sampler, GenericSampler):
             unscored = sampler.masks(sampler.memory.without_value)
         else:
-            assert searched.cliques is not None
-            unscored = searched.cliques.undecidable()
+            assert searched.synergies is not None
+            unscored = searched.synergies.undecidable()
         every = [part for parts in rounds for part in parts]
         draws = np.concatenate([part.draws for part in every])
         kept = sampler.masks(np.unpackbits(draws, axis=1, count=sampler.n_columns).astype(bool))
