@@ -4,8 +4,10 @@ python benchmarks/on_device.py sweeps --out FOLDER      BIP-VI for many outcomes
 python benchmarks/on_device.py cores --out FOLDER       exact inference and others by cores
 python benchmarks/on_device.py genes --data deletions --out FOLDER    the study of the drawn genes
 
-Each part takes about nine minutes on one NVIDIA H200 with 16 cores. Every command has a limit in
-seconds and writes its own file, so that a run that is cut short keeps what it has measured.
+Each part is planned for nine minutes on one NVIDIA H200 with 16 cores. Every command has a limit in
+seconds and writes its own file, so that a run that is cut short keeps what it has measured. On a
+machine on which nothing can be installed, packages in build/device are used: fill it elsewhere by
+`pip install --target build/device lazy-loader` and copy it along.
 """
 
 from __future__ import annotations
@@ -57,8 +59,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.part == "genes" and options.data is None:
         parser.error("genes needs --data, the folder of deletions.npz")
+    options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
-    paths = (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))
+    if options.data is not None:
+        options.data = options.data.resolve()
+    folders = ROOT / "src", ROOT, ROOT / "build" / "device"
+    paths = (*map(str, folders), os.environ.get("PYTHONPATH", ""))
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(paths)}
     running = []
     for name, limit, arguments in PARTS[options.part](options.data):

@@ -117,7 +117,8 @@ def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     ax = result.plot(truth=EXAMPLE.truth)
     filled = np.zeros((8, 8), dtype=bool)
     for patch in ax.patches:
-        row, column = round(patch.get_y() + 0.45), round(patch.get_x() + 0.45)
+        row = round(patch.get_y() + 0.45)
+        column = round(patch.get_x() + 0.45)
         filled[row, column] = patch.get_facecolor()[:3] != (1.0, 1.0, 1.0)
     assert len(ax.patches) == 64
     np.testing.assert_array_equal(filled, selected)

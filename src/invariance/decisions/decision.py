@@ -298,7 +298,7 @@ def feature_roles(
     accepted = compatible.accepted
     p = len(chosen)
     own = _subset_figures(findings, chosen[None], accepted)
-    # In parts, each of which concerns few features: models may compute what these need on demand.
+    # In parts, which bounds the memory that models with thousands of features take.
     units = [np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
     parts = [_subset_figures(findings, chosen ^ each, accepted) for each in units]
     flipped = _Figures(*map(np.concatenate, zip(*parts, strict=True)))
