@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -22,6 +22,7 @@ from .gaps import Exclusion, MissingValues, exclusions
 from .labels import encode_labels, label_of, level_of
 from .odd_values import (
     OneValue,
+    consecutive_levels,
     far_values,
     has_isolated_zeros,
     is_constant_within,
@@ -52,6 +53,8 @@ CODES = {
     "one_value": "one value in all rows of an environment, such as 0 where nothing was measured",
     "zeros": "0 far below all other values",
     "skips": "whole numbers that skip some, such as 3, 6 and 7",
+    "sequence": "few whole numbers without a gap, such as 1 to 4",
+    "grades": "an outcome read as a count that may be grades",
     "signs": "'?' or '.' among levels",
     "missing": "missing values",
     "exclusion": "features without which more values are kept, complete rows times features",
@@ -233,7 +236,7 @@ class LookedColumn:
             len(self.values) - len(values),
             tuple(levels[:_EXAMPLES_SHOWN]),
             tuple(groups.items()),
-            self._as_outcome(),
+            self.as_outcome(),
         )
 
     def _kind(self, n_values: int) -> str:
@@ -248,7 +251,8 @@ class LookedColumn:
             return "0 and 1"
         return "whole numbers" if (present == np.rint(present)).all() else "numbers"
 
-    def _as_outcome(self) -> OutcomeKind | None:
+    def as_outcome(self) -> OutcomeKind | None:
+        """Return the kind of outcome that it would be; None if it cannot be one."""
         present = self.values[self.complete]
         if not self.is_read or len(present) == 0:
             return None
@@ -426,14 +430,18 @@ class LookedColumn:
             yield Finding("one_value", name, what, remedies, rows, labels, asks=True)
 
     def _skipping(self, values: Floats) -> Iterator[Finding]:
-        """Few whole numbers with a gap between them: categories, or a code at their end. A
-        question."""
+        """Ask about few whole numbers: categories or, beyond a gap, a code."""
         name = self.name
         levels, codes = skipped_levels(values)
+        ways = use(categorical=[name]), use(exclude=[name])
+        in_sequence = consecutive_levels(values)
+        if in_sequence:
+            ends = f"{in_sequence[0]:g} to {in_sequence[-1]:g}"
+            what = f"{name!r} holds only the whole numbers {ends}. Are they categories?"
+            yield Finding("sequence", name, what, ways, len(values), asks=True)
         if not levels or (not codes and outcome_kind(values, name).kind == "count"):
             return
         shown = listing(f"{value:g}" for value in levels)
-        ways = use(categorical=[name]), use(exclude=[name])
         rows = len(values)
         what = f"{name!r} holds whole numbers that skip some, {shown}. Are they categories?"
         if codes:
@@ -532,6 +540,14 @@ class Look:
                 f"{_NO_EFFECT.replace('has', 'have')}."
             )
             yield Finding("within", None, what, (use(exclude=together),), self.n_rows)
+
+    def outcome_doubt(self, outcome: str, roles: Collection[str]) -> Iterator[Finding]:
+        """Ask whether a count may be grades. roles : of columns; events and exposures answer
+        it"""
+        kind = self.columns[outcome].as_outcome()
+        doubt = None if kind is None else kind.doubt
+        if doubt is not None and not {"event", "exposure"}.intersection(roles):
+            yield Finding("grades", outcome, doubt.what, doubt.remedies, self.n_rows, asks=True)
 
     def copies(self, left_out: Sequence[str | None], outcome: str | None) -> Iterator[Finding]:
         """Columns of numbers that are equal to another one or to the outcome, in rows where all of

@@ -290,11 +290,16 @@ def in_short(
 ) -> str:
     """Return what is the same in all environments in a few words, for titles; verdict : the
     `Verdict`."""
-    if level not in LEFT_FREE or effects.grade not in _EFFECTS_IN_SHORT:
+    baselines_differ = baseline is not None and not baseline.same
+    alone = level == Level.full and baselines_differ
+    alone = alone and verdict.grade in (Grade.no_difference, Grade.differ)
+    if not (level in LEFT_FREE or alone) or effects.grade not in _EFFECTS_IN_SHORT:
         return str(verdict.short)
     unsure = effects.grade is Grade.alike and verdict.grade is Grade.no_difference
     same = _EFFECTS_IN_SHORT[Grade.no_difference if unsure else effects.grade]
     if same == _EFFECTS_IN_SHORT[Grade.no_difference] and effects.low > 0.0:
         same = "no clear difference in effects"
+    if alone:
+        return f"{same}, baselines differ when tested alone"
     may = " may" if baseline is not None and baseline.same else ""
     return f"{same}, {LEFT_FREE[level]}{may} differ"
