@@ -682,6 +682,38 @@ def test_an_outcome_of_grades_is_asked_about(workdir: Path) -> None:
     assert run(*command[1:]).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [("9", "0 1"), ("-9", "0 1 2 3"), ("999", "0.5 1.5 2.5"), ("?", "0.5 1.5 2.5 3.5")],
+)
+def test_codes_of_missing_outcomes_are_found(code: str, outcome: str, workdir: Path) -> None:
+    """Of features they were; an outcome of 0, 1 and 9 was fitted as numbers."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(outcome.split(), 240).astype(object)
+    if "." in outcome:
+        y = (rng.normal(size=240).round(2) + 3.0).astype(str).astype(object)
+    y[::40] = code
+    table = pd.DataFrame({"y": y, "site": np.arange(240) % 3, "x": rng.normal(size=240)})
+    table.to_csv("t.csv", index=False)
+    found = check("t.csv", "y", "site")
+    assert list(map(str, found.settings["na"]["y"])) in ([code], [f"{code}.0"])
+    assert found.settings["missing"] == "drop"
+    assert found.missing_by_environment().loc["y"].sum() == 6
+    shown = run("check", "t.csv", "-o", "y", "-e", "site").stdout
+    command = shlex.split(shown.splitlines()[-1])
+    assert f"y={code}" in command
+    assert run(*command[1:]).exit_code == 0
+
+
+def test_grades_that_are_fitted_as_numbers_are_asked_about() -> None:
+    rng = np.random.default_rng(0)
+    table = _table(y=rng.permutation(np.arange(60) % 4 + 1))
+    (finding,) = check(table, "y", "site").findings
+    assert (finding.code, finding.asks) == ("grades", True)
+    assert "y > 1" in finding.what
+    assert finding.remedies == (use(family="gaussian"),)
+
+
 def test_one_column_is_no_table(workdir: Path) -> None:
     Path("t.csv").write_text("a b c\n1 2 3\n4 5 6\n", encoding="utf-8")
     assert "use --sep ' '" in fails("check", "t.csv")

@@ -282,9 +282,9 @@ class _Examined:
             written = as_frame(read_columns(file, names, as_text=names))
         look = Look(frame, written, names, features, choices, environment, file)
         used = [name for role, name in self.roles.items() if role not in ("environment", "weights")]
-        doubts = [] if outcome is None else list(look.outcome_doubt(outcome, self.roles))
+        of_outcome = [] if outcome is None else list(look.of_outcome(outcome, self.roles))
         of_features = (each if form is None else _as_it_is_read(each) for each in look.findings())
-        found = [*doubts, *of_features]
+        found = [*of_outcome, *of_features]
         found += look.copies(left_out_by(found), outcome)
         gaps = look.gaps(found, used)
         findings = [*found, *look.missing(found, used, gaps)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ CODES = {
     "zeros": "0 far below all other values",
     "skips": "whole numbers that skip some, such as 3, 6 and 7",
     "sequence": "few whole numbers without a gap, such as 1 to 4",
-    "grades": "an outcome read as a count that may be grades",
+    "grades": "an outcome that may be grades, not a count or a number",
     "signs": "'?' or '.' among levels",
     "missing": "missing values",
     "exclusion": "features without which more values are kept, complete rows times features",
@@ -541,12 +541,27 @@ class Look:
             )
             yield Finding("within", None, what, (use(exclude=together),), self.n_rows)
 
-    def outcome_doubt(self, outcome: str, roles: Collection[str]) -> Iterator[Finding]:
-        """Ask whether a count may be grades. roles : of columns; events and exposures answer
-        it"""
-        kind = self.columns[outcome].as_outcome()
-        doubt = None if kind is None else kind.doubt
-        if doubt is not None and not {"event", "exposure"}.intersection(roles):
+    def of_outcome(self, outcome: str, roles: Collection[str]) -> Iterator[Finding]:
+        """List values of the outcome that stand for missing ones, and ask whether it holds grades.
+        roles : of columns; events and exposures answer that"""
+        column = self.columns[outcome]
+        for finding in column.findings():
+            first = finding.remedies[:1]
+            if first and "na" in setting_of(first[0]):
+                yield replace(finding, remedies=first)
+        kind = column.as_outcome()
+        if kind is None or not {"event", "exposure"}.isdisjoint(roles):
+            return
+        doubt = kind.doubt
+        levels = consecutive_levels(column.values[column.complete])
+        if kind.kind == "number" and levels:
+            doubt = Message(
+                f"{outcome!r} takes only the values {levels[0]:g} to {levels[-1]:g}, as grades do: "
+                f"make a column of {outcome} > {levels[0]:g} the outcome in its place. If it is to "
+                "be fitted as a number",
+                use(family="gaussian"),
+            )
+        if doubt is not None:
             yield Finding("grades", outcome, doubt.what, doubt.remedies, self.n_rows, asks=True)
 
     def copies(self, left_out: Sequence[str | None], outcome: str | None) -> Iterator[Finding]:
