@@ -64,6 +64,35 @@ def test_a_second_chance_says_what_holds_and_that_baselines_differ_all_the_same(
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_where_baselines_differ_no_sentence_says_that_environments_hardly_do() -> None:
+    """All subsets are compatible with equal effects; of no features there are none to compare."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(5), 100)
+    X = rng.normal(size=(500, 2))
+    shift = np.array([0.0, 3.0, 1.0, 4.0, 2.0])[site]
+    for slope, title in ((1.0, "baselines differ"), (0.0, "no effects to compare")):
+        y = slope * X[:, 0] + shift + rng.normal(size=500)
+        decision = BIP(baseline="free").fit(X, y, environments=site).decision_
+        assert decision.compatible.n == 4
+        assert "compatible with equal effects" in decision.verdict.context
+        assert "differ too little" not in decision.verdict.sentence
+        assert title in decision.in_short
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_a_title_names_the_environment_whose_effects_deviate() -> None:
+    rng = np.random.default_rng(3)
+    site = np.repeat(np.arange(6), 200)
+    X = rng.normal(size=(1200, 1))
+    slope = np.where(site == 2, 1.35, 1.0)
+    y = slope * X[:, 0] + np.array([0.0, 3.0, 1.0, 4.0, 2.0, 5.0])[site] + rng.normal(size=1200)
+    decision = BIP(baseline="free").fit(X, y, environments=site).decision_
+    assert (decision.level, decision.worst.part) == ("effects", "slopes")
+    assert "the same in all environments but '2'" in decision.verdict.effects
+    assert decision.in_short.startswith("effects are the same but for '2'")
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 @pytest.mark.parametrize("kind", ["number", "class", "count", "time"])
 def test_the_features_that_environments_move_are_named_for_every_kind(kind: str) -> None:
     rng = np.random.default_rng(0)

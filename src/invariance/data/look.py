@@ -430,7 +430,7 @@ class LookedColumn:
             yield Finding("one_value", name, what, remedies, rows, labels, asks=True)
 
     def _skipping(self, values: Floats) -> Iterator[Finding]:
-        """Ask about few whole numbers: categories or, beyond a gap, a code."""
+        """Yield doubts about few whole numbers: categories or, beyond a gap, a code."""
         name = self.name
         levels, codes = skipped_levels(values)
         ways = use(categorical=[name]), use(exclude=[name])
@@ -542,7 +542,7 @@ class Look:
             yield Finding("within", None, what, (use(exclude=together),), self.n_rows)
 
     def of_outcome(self, outcome: str, roles: Collection[str]) -> Iterator[Finding]:
-        """List values of the outcome that stand for missing ones, and ask whether it holds grades.
+        """Yield values of the outcome that stand for missing ones, and doubts whether it is grades.
         roles : of columns; events and exposures answer that"""
         column = self.columns[outcome]
         for finding in column.findings():

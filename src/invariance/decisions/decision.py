@@ -686,7 +686,10 @@ class Decision(Rendered):
     @property
     def in_short(self) -> str:
         """What is the same in all environments, in a few words."""
-        return in_short(self.level, self.verdict, self.heterogeneity, self.baseline)
+        verdict = self.verdict
+        in_effects = self.worst is not None and self.worst.part == SLOPES
+        alone = verdict.environment if in_effects and verdict.grade is Grade.but_for else None
+        return in_short(self.level, verdict, self.heterogeneity, self.baseline, alone)
 
     @property
     def known_by_tolerance(self) -> dict[float, Names | None] | None:
@@ -1317,7 +1320,13 @@ def _context(decision: Decision) -> Iterator[str]:
         if decision.accepted.level < decision.tolerance.level:
             levels = f"{decision.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
             yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
-        if compatible.n == posterior.n_subsets > 1:
+        all_pass = compatible.n == posterior.n_subsets > 1
+        if all_pass and decision.findings.level is not Level.full:
+            yield (
+                f"All {format_count(compatible.n)} subsets are compatible with equal effects, so "
+                "that prediction alone decides between them."
+            )
+        elif all_pass:
             yield (
                 "But nothing speaks against any other subset either: all "
                 f"{format_count(compatible.n)} are compatible "
