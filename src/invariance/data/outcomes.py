@@ -285,7 +285,7 @@ def outcome_kind(
         return kind
     doubt = Message(
         f"{name!r} takes only the values 0 to {ends[1]:g}, as grades do: make a column of {name} > "
-        "0 the outcome in its place. If it is a count",
+        "0 the outcome in its place, unless it is a count",
         use(family="negative_binomial"),
     )
     return kind._replace(doubt=doubt)
