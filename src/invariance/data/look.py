@@ -557,8 +557,8 @@ class Look:
         if kind.kind == "number" and levels:
             doubt = Message(
                 f"{outcome!r} takes only the values {levels[0]:g} to {levels[-1]:g}, as grades do: "
-                f"make a column of {outcome} > {levels[0]:g} the outcome in its place, unless it is "
-                "to be fitted as a number",
+                f"make a column of {outcome} > {levels[0]:g} the outcome in its place, unless it "
+                "is to be fitted as a number",
                 use(family="gaussian"),
             )
         if doubt is not None:
