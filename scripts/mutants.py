@@ -51,6 +51,36 @@ class Mutant(NamedTuple):
 MUTANTS = (
     # ---- data and where it lies
     Mutant(
+        "grades-taken-for-counts",
+        "an outcome of grades 0 to 4 is fitted as a count, and nobody is warned",
+        old="new",
+        file="data/outcomes.py",
+        find="    if rows_above(y) < EXPECTED_ABOVE and not _GRADES.search(name):\n",
+        replace="    if not _GRADES.search(name):\n",
+        tests=("tests/data/test_outcomes.py::test_grades_are_doubted_and_counts_are_not",),
+    ),
+    Mutant(
+        "codes-in-the-outcome",
+        "an outcome of 0, 1 and 9 for unknown is fitted as a number, and check finds nothing",
+        old="new",
+        file="data/look.py",
+        find='            if first and "na" in setting_of(first[0]):\n',
+        replace="            if not first:\n",
+        tests=("tests/data/test_findings.py::test_codes_of_missing_outcomes_are_found",),
+    ),
+    Mutant(
+        "moved-by-too-few-rows",
+        "of environments with two rows it is claimed that they move a feature",
+        old="new",
+        file="decisions/decision.py",
+        find="    if (model.observed.counts < SMALLEST_ENVIRONMENT).any():\n",
+        replace="    if (model.observed.counts < 1).any():\n",
+        tests=(
+            "tests/decisions/test_verdict_lines.py"
+            "::test_what_environments_move_is_not_claimed_of_too_few_rows",
+        ),
+    ),
+    Mutant(
         "selections-repeated-after-the-limit",
         "after --time-limit selections are repeated by searches that are cut short",
         old="new",

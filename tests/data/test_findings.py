@@ -650,6 +650,77 @@ def test_times_and_counts_go_the_same_way(kind: tuple[str, ...], files: dict[str
     assert "selected       {age, smoker, bmi, haemoglobin}" in fitted.stdout
 
 
+def test_codes_in_sequence_are_asked_about() -> None:
+    """Types of pain 1 to 4, and four scales in one line with the option for all of them; counts are
+    not asked about."""
+    rng = np.random.default_rng(0)
+    scales = {f"scale{k}": rng.permutation(np.arange(60) % 5 + 1) for k in range(4)}
+    table = _table(cp=rng.permutation(np.arange(60) % 4 + 1), falls=rng.poisson(1.0, 60), **scales)
+    found = check(table, "y", "site")
+    asked = {finding.column: finding for finding in found.findings}
+    assert asked.keys() == {"cp", *scales}
+    assert {finding.code for finding in asked.values()} == {"sequence"}
+    assert all(finding.asks for finding in asked.values())
+    assert "categorical=['cp']" in str(asked["cp"].message)
+    assert "categorical" not in found.settings
+    shown = " ".join(str(found).split())
+    assert "categorical=['scale0', 'scale1', 'scale2', 'scale3']" in shown
+
+
+def test_an_outcome_of_grades_is_asked_about(workdir: Path) -> None:
+    rng = np.random.default_rng(0)
+    grades = rng.permutation(np.repeat([0, 1, 2, 3, 4], [400, 260, 110, 105, 25]))
+    table = pd.DataFrame({"num": grades, "site": np.arange(900) % 3, "x": rng.normal(size=900)})
+    (finding,) = check(table, "num", "site").findings
+    assert (finding.code, finding.column, finding.asks) == ("grades", "num", True)
+    table.to_csv("t.csv", index=False)
+    shown = run("check", "t.csv", "-o", "num", "-e", "site").stdout
+    assert "use --family negative_binomial" in " ".join(shown.split())
+    assert "questions above are left open" in shown
+    command = shlex.split(shown.splitlines()[-1])
+    assert "negative_binomial" not in command
+    assert run(*command[1:]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [("9", "0 1"), ("-9", "0 1 2 3"), ("999", "0.5 1.5 2.5"), ("?", "0.5 1.5 2.5 3.5")],
+)
+def test_codes_of_missing_outcomes_are_found(code: str, outcome: str, workdir: Path) -> None:
+    """Of features they were; an outcome of 0, 1 and 9 was fitted as numbers."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(outcome.split(), 240).astype(object)
+    if "." in outcome:
+        y = (rng.normal(size=240).round(2) + 3.0).astype(str).astype(object)
+    y[::40] = code
+    table = pd.DataFrame({"y": y, "site": np.arange(240) % 3, "x": rng.normal(size=240)})
+    table.to_csv("t.csv", index=False)
+    found = check("t.csv", "y", "site")
+    assert list(map(str, found.settings["na"]["y"])) in ([code], [f"{code}.0"])
+    assert found.settings["missing"] == "drop"
+    assert found.missing_by_environment().loc["y"].sum() == 6
+    shown = run("check", "t.csv", "-o", "y", "-e", "site").stdout
+    command = shlex.split(shown.splitlines()[-1])
+    assert f"y={code}" in command
+    assert run(*command[1:]).exit_code == 0
+
+
+def test_grades_that_are_fitted_as_numbers_are_asked_about() -> None:
+    rng = np.random.default_rng(0)
+    table = _table(y=rng.permutation(np.arange(60) % 4 + 1))
+    (finding,) = check(table, "y", "site").findings
+    assert (finding.code, finding.asks) == ("grades", True)
+    assert "y > 1" in finding.what
+    assert finding.remedies == (use(family="gaussian"),)
+
+
+def test_one_column_is_no_table(workdir: Path) -> None:
+    Path("t.csv").write_text("a b c\n1 2 3\n4 5 6\n", encoding="utf-8")
+    assert "use --sep ' '" in fails("check", "t.csv")
+    with pytest.raises(DataError, match="single column"):
+        check(pd.DataFrame({"y": [1.0, 2.0]}))
+
+
 def test_every_code_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "missing-values.md"
     listed = dict(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from invariance import BIP, BIPClassifier, InclusionPrior, MultiEnvironmentData
+from invariance import BIP, BIPClassifier, BIPSurvival, InclusionPrior, MultiEnvironmentData
 from invariance.decisions.decision import p_values_in_words
 from invariance.decisions.levels import Grade, level_in_words
 from invariance.exceptions import Message, NotInvariantWarning
@@ -37,9 +39,94 @@ def test_baselines_that_differ_at_the_full_level_are_to_be_estimated_anew() -> N
     follows = decision.verdict.follows
     assert isinstance(follows, Message)
     assert dict(follows.remedies[0].settings) == {"baseline": "free"}
-    assert "clearly by more than is tolerated" in decision.verdict.baseline
+    assert decision.verdict.baseline.startswith(
+        "Tested together with effects, baselines pass at p ≥ 0.2 (p-value 0.250); tested alone, "
+        "they differ (p-value 3.2e-05"
+    )
     same = fitted(own_baselines(n=120, sd=0.0)).decision_
     assert (same.level, same.baseline.same, same.verdict.follows) == ("full", True, "")
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_a_second_chance_says_what_holds_and_that_baselines_differ_all_the_same() -> None:
+    """Together with the effects p ≥ 0.02 is reached, and baselines alone differ at 4e-4."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(5), 150)
+    X = rng.normal(size=(750, 2)) + np.outer(np.linspace(-1, 1, 5)[site], [1.0, 0.0])
+    y = X @ [0.8, -0.9] + 0.25 * np.array([1.2, -1.0, 0.3, -1.1, 0.6])[site]
+    y += np.random.default_rng(100).normal(size=750)
+    decision = BIP().fit(X, y, environments=site).decision_
+    assert (decision.level, decision.accepted.level) == ("full", 0.02)
+    assert not decision.baseline.same
+    assert "baselines pass at p ≥ 0.02" in decision.verdict.baseline
+    assert "tested alone, they differ" in decision.verdict.baseline
+    assert dict(decision.verdict.follows.remedies[0].settings) == {"baseline": "free"}
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_where_baselines_differ_no_sentence_says_that_environments_hardly_do() -> None:
+    """All subsets are compatible with equal effects; of no features there are none to compare."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(5), 100)
+    X = rng.normal(size=(500, 2))
+    shift = np.array([0.0, 3.0, 1.0, 4.0, 2.0])[site]
+    for slope, title in ((1.0, "baselines differ"), (0.0, "no effects to compare")):
+        y = slope * X[:, 0] + shift + rng.normal(size=500)
+        decision = BIP(baseline="free").fit(X, y, environments=site).decision_
+        assert decision.compatible.n == 4
+        assert "compatible with equal effects" in decision.verdict.context
+        assert "differ too little" not in decision.verdict.sentence
+        assert title in decision.in_short
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_a_title_names_the_environment_whose_effects_deviate() -> None:
+    rng = np.random.default_rng(3)
+    site = np.repeat(np.arange(6), 200)
+    X = rng.normal(size=(1200, 1))
+    slope = np.where(site == 2, 1.35, 1.0)
+    y = slope * X[:, 0] + np.array([0.0, 3.0, 1.0, 4.0, 2.0, 5.0])[site] + rng.normal(size=1200)
+    decision = BIP(baseline="free").fit(X, y, environments=site).decision_
+    assert (decision.level, decision.worst.part) == ("effects", "slopes")
+    assert "the same in all environments but '2'" in decision.verdict.effects
+    assert decision.in_short.startswith("effects are the same but for '2'")
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+@pytest.mark.parametrize("kind", ["number", "class", "count", "time"])
+def test_the_features_that_environments_move_are_named_for_every_kind(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(6), 200)
+    X = rng.normal(size=(1200, 3))
+    X[:, 0] += np.linspace(-1, 1, 6)[site]
+    mean = 1.2 * rng.normal(size=6)[site] + X @ [0.8, -0.9, 0.0]
+    made: dict[str, Any] = {
+        "number": lambda: (BIP(), mean + rng.normal(size=1200), {}),
+        "class": lambda: (BIPClassifier(), rng.random(1200) < 1 / (1 + np.exp(-mean)), {}),
+        "count": lambda: (BIP(), rng.poisson(np.exp(mean / 2)), {}),
+        "time": lambda: (BIPSurvival(), rng.exponential(np.exp(-mean)), {"event": np.ones(1200)}),
+    }
+    estimator, y, more = made[kind]()
+    decision = estimator.fit(X, y, environments=site, **more).decision_
+    assert (decision.level, decision.selected) == ("effects", ("x0", "x1"))
+    assert decision.shifted == ("x0",)
+    assert decision.verdict.follows.endswith("here they move {x0}.")
+    assert [f.never_challenged for f in decision.features if f.selected] == [False, True]
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+def test_what_environments_move_is_not_claimed_of_too_few_rows() -> None:
+    """Of environments with two rows; classes may be all the same in one."""
+    rng = np.random.default_rng(1)
+    for n, known in ((2, None), (3, True)):
+        site = np.repeat(np.arange(40), n)
+        X = rng.normal(size=(40 * n, 2))
+        y = X[:, 0] + rng.normal(size=40 * n)
+        estimator, y = (BIP(), y) if n == 2 else (BIPClassifier(), y > 0.0)
+        decision = estimator.fit(X, y, environments=site).decision_
+        assert decision.selected == ("x0",)
+        assert [f.never_challenged for f in decision.features if f.selected] == [known]
+        assert decision.shifted == ()
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")

@@ -26,6 +26,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from cli_runner import run
 from decision_cases import Fixed, made
 from invariance import (
     BIP,
@@ -595,6 +596,21 @@ def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> N
     ):
         assert words in told, words
     assert "\n" not in told
+
+
+def test_the_paragraph_says_what_counted_as_missing_and_which_environments_are_left(
+    workdir: Path, without_pictures: None
+) -> None:
+    table = DATA.to_frame()
+    table["age"] = table["age"].astype(str).mask(np.arange(len(table)) % 50 == 0, "?")
+    table.to_csv("t.csv", index=False)
+    options = ["--na", "?,-9", "--missing", "drop", "--drop-environment", "west"]
+    named = ["-o", DATA.outcome_name, "-e", "hospital", "--report", "r.html"]
+    shown = run("fit", "t.csv", *named, *options)
+    assert shown.exit_code == 0, shown.stderr
+    told = unescape(Path("r.html").read_text(encoding="utf-8"))
+    assert "'?' and '-9' count as missing in all columns." in told
+    assert "Left out environments, as asked: 'west'" in told
 
 
 def test_the_one_that_deviates_makes_no_others_deviate(page: Reader) -> None:

@@ -93,7 +93,9 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
         model = choices.bip().set_params(progress=tell)
         data = read_file(file, choices)
         model.fit(data)
-    source = Source(table_arguments(name, choices), worded=worded, warned=tuple(warned))
+    words = tuple(choices.form.na)
+    arguments = table_arguments(name, choices)
+    source = Source(arguments, worded=worded, warned=tuple(warned), words_for_missing=words)
     model.report(folder / REPORT, source=source)
     (folder / SCRIPT).write_text(
         f"{python_lines(model, source)}model.report({REPORT!r})\n", encoding="utf-8"

@@ -87,12 +87,10 @@ def _last(found: DataCheck, file: Path, given: CheckOptions, roles: Roles) -> st
             wrap(f"No command is proposed: the last one that was tried is refused. {refused}")
         )
     chosen = [role for role in ("outcome", "environment") if roles[role] is None]
-    first = (
-        f"To fit it, with the column of the {' and of the '.join(chosen)}:"
-        if chosen
-        else "To fit it:"
-    )
-    return f"{first}\n{_command(file, given, roles, found.settings)}"
+    asks = any(finding.asks for finding in found.findings)
+    first = f"To fit it{' (the questions above are left open)' if asks else ''}"
+    first += f", with the column of the {' and of the '.join(chosen)}" if chosen else ""
+    return f"{first}:\n{_command(file, given, roles, found.settings)}"
 
 
 def _command(file: Path, given: CheckOptions, roles: Roles, settings: Mapping[str, Any]) -> str:

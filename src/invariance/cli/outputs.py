@@ -168,7 +168,8 @@ def source_of_report(
         came = "by standard input" if named.is_piped else "in several files"
         table = {"table": _SAVED, **_stated(given)}
         remark = f"The table came {came}: save all rows as {_SAVED} first."
-    return Source(table, command, for_shell, remark)
+    words = tuple(given.form.na)
+    return Source(table, command, for_shell, remark, words_for_missing=words)
 
 
 def table_arguments(file: str, given: FitOptions) -> Fields:

@@ -199,6 +199,13 @@ def examine(
         raise DataError(
             f"{where} has no columns with a name. It needs an outcome, an environment and features."
         )
+    if len(names) == 1:
+        several = file is not None and " " in names[0].strip()
+        raise DataError(
+            f"{where} has a single column, {names[0]!r}: an outcome, an environment and features "
+            f"are needed{'. If blanks separate its cells' if several else '.'}",
+            *([use(sep=" ")] if several else []),
+        )
     given = {**roles, "weights": columns.weights}
     stated = {role: name for role, name in given.items() if name is not None}
     owned = {role: name for name, role in owners_of(stated, names, where).items()}
@@ -275,7 +282,9 @@ class _Examined:
             written = as_frame(read_columns(file, names, as_text=names))
         look = Look(frame, written, names, features, choices, environment, file)
         used = [name for role, name in self.roles.items() if role not in ("environment", "weights")]
-        found = [each if form is None else _as_it_is_read(each) for each in look.findings()]
+        of_outcome = [] if outcome is None else list(look.of_outcome(outcome, self.roles))
+        of_features = (each if form is None else _as_it_is_read(each) for each in look.findings())
+        found = [*of_outcome, *of_features]
         found += look.copies(left_out_by(found), outcome)
         gaps = look.gaps(found, used)
         findings = [*found, *look.missing(found, used, gaps)]
@@ -405,7 +414,7 @@ def _by_sentence(findings: Sequence[Finding]) -> Iterator[tuple[str, Message]]:
             continue
         merged: dict[str, Any] = {}
         for finding in members:
-            merged = merged if finding.mending is None else _with(merged, finding.mending)
+            merged = _with(merged, finding.remedies[0]) if finding.remedies else merged
         what = f"{names}: {members[0].what.replace(repr(members[0].column), 'each', 1)}"
         yield label, Message(what.removesuffix("."), *([use(**merged)] if merged else []))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from .gaps import Exclusion, MissingValues, exclusions
 from .labels import encode_labels, label_of, level_of
 from .odd_values import (
     OneValue,
+    consecutive_levels,
     far_values,
     has_isolated_zeros,
     is_constant_within,
@@ -52,6 +53,8 @@ CODES = {
     "one_value": "one value in all rows of an environment, such as 0 where nothing was measured",
     "zeros": "0 far below all other values",
     "skips": "whole numbers that skip some, such as 3, 6 and 7",
+    "sequence": "few whole numbers without a gap, such as 1 to 4",
+    "grades": "an outcome that may be grades, not a count or a number",
     "signs": "'?' or '.' among levels",
     "missing": "missing values",
     "exclusion": "features without which more values are kept, complete rows times features",
@@ -233,7 +236,7 @@ class LookedColumn:
             len(self.values) - len(values),
             tuple(levels[:_EXAMPLES_SHOWN]),
             tuple(groups.items()),
-            self._as_outcome(),
+            self.as_outcome(),
         )
 
     def _kind(self, n_values: int) -> str:
@@ -248,7 +251,8 @@ class LookedColumn:
             return "0 and 1"
         return "whole numbers" if (present == np.rint(present)).all() else "numbers"
 
-    def _as_outcome(self) -> OutcomeKind | None:
+    def as_outcome(self) -> OutcomeKind | None:
+        """Return the kind of outcome that it would be; None if it cannot be one."""
         present = self.values[self.complete]
         if not self.is_read or len(present) == 0:
             return None
@@ -426,14 +430,18 @@ class LookedColumn:
             yield Finding("one_value", name, what, remedies, rows, labels, asks=True)
 
     def _skipping(self, values: Floats) -> Iterator[Finding]:
-        """Few whole numbers with a gap between them: categories, or a code at their end. A
-        question."""
+        """Yield doubts about few whole numbers: categories or, beyond a gap, a code."""
         name = self.name
         levels, codes = skipped_levels(values)
+        ways = use(categorical=[name]), use(exclude=[name])
+        in_sequence = consecutive_levels(values)
+        if in_sequence:
+            ends = f"{in_sequence[0]:g} to {in_sequence[-1]:g}"
+            what = f"{name!r} holds only the whole numbers {ends}. Are they categories?"
+            yield Finding("sequence", name, what, ways, len(values), asks=True)
         if not levels or (not codes and outcome_kind(values, name).kind == "count"):
             return
         shown = listing(f"{value:g}" for value in levels)
-        ways = use(categorical=[name]), use(exclude=[name])
         rows = len(values)
         what = f"{name!r} holds whole numbers that skip some, {shown}. Are they categories?"
         if codes:
@@ -532,6 +540,29 @@ class Look:
                 f"{_NO_EFFECT.replace('has', 'have')}."
             )
             yield Finding("within", None, what, (use(exclude=together),), self.n_rows)
+
+    def of_outcome(self, outcome: str, roles: Collection[str]) -> Iterator[Finding]:
+        """Yield values of the outcome that stand for missing ones, and doubts whether it is grades.
+        roles : of columns; events and exposures answer that"""
+        column = self.columns[outcome]
+        for finding in column.findings():
+            first = finding.remedies[:1]
+            if first and "na" in setting_of(first[0]):
+                yield replace(finding, remedies=first)
+        kind = column.as_outcome()
+        if kind is None or not {"event", "exposure"}.isdisjoint(roles):
+            return
+        doubt = kind.doubt
+        levels = consecutive_levels(column.values[column.complete])
+        if kind.kind == "number" and levels:
+            doubt = Message(
+                f"{outcome!r} takes only the values {levels[0]:g} to {levels[-1]:g}, as grades do: "
+                f"make a column of {outcome} > {levels[0]:g} the outcome in its place, unless it "
+                "is to be fitted as a number",
+                use(family="gaussian"),
+            )
+        if doubt is not None:
+            yield Finding("grades", outcome, doubt.what, doubt.remedies, self.n_rows, asks=True)
 
     def copies(self, left_out: Sequence[str | None], outcome: str | None) -> Iterator[Finding]:
         """Columns of numbers that are equal to another one or to the outcome, in rows where all of

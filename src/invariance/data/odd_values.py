@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats, Integers
+from .outcomes import EXPECTED_ABOVE, rows_above
 
 # An environment is in another unit where its median is so many times that of the others, spreads of
 # logarithms differ by no more than the second factor, and medians by more than so many spreads.
@@ -181,6 +182,17 @@ def skipped_levels(values: Floats) -> tuple[list[float], list[float]]:
         return [], []
     above = int(counts[int(np.argmax(steps > 1.0)) + 1 :].sum())
     return (different.tolist(), []) if above > RARE_LEVEL * len(values) else ([], [])
+
+
+def consecutive_levels(values: Floats) -> list[float]:
+    """Return few different whole numbers (n,) without a gap, from 1 on or, if they do not look
+    like a count, from 0: 1, 2, 3, 4."""
+    different = np.unique(values)
+    few = 3 <= len(different) <= MAX_LEVELS and len(values) >= ROWS_PER_LEVEL * len(different)
+    if not few or different[0] not in (0.0, 1.0) or (np.diff(different) != 1.0).any():
+        return []
+    like_a_count = different[0] == 0.0 and rows_above(values) < EXPECTED_ABOVE
+    return [] if like_a_count else different.tolist()
 
 
 def other_units(values: Floats, codes: Integers, n_environments: int) -> dict[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
+from scipy.special import betainc, gammainc
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, Message, SettingError, use
 from .checks import listing
 from .columns import (
     are_truths,
@@ -234,11 +236,23 @@ LOW = 0.4
 _SQUARES_ROUNDING = 1e-9
 
 
+# Grades have at most this many values: a score from 0 to 10.
+MAX_GRADES = 11
+# Values are grades, not a count, if this many rows of such a count would be above all of them: 1 in
+# 200 simulated counts is doubted.
+EXPECTED_ABOVE = 5.0
+_GRADES = re.compile(
+    r"(?i)(^|[\W_])(grades?|stages?|scores?|scale|severity|class|level|category|nyha|asa|ecog|mrs)$"
+)
+
+
 class OutcomeKind(NamedTuple):
-    """kind, and why: a clause that begins with the name of the outcome"""
+    """kind, and why: a clause that begins with the name of the outcome; doubt : a question about
+    it, or None"""
 
     kind: Literal["time", "classes", "count", "number"]
     reason: str
+    doubt: Message | None = None
 
 
 def outcome_kind(
@@ -263,7 +277,29 @@ def outcome_kind(
             f"{name} has two values: {class_in_words(two[0])} and {class_in_words(two[1])}",
         )
     n_values = len(np.unique(y)) if y.min() >= 0.0 and not (y != np.rint(y)).any() else None
-    return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
+    ends = float(y.min()), float(y.max())
+    kind = number_kind(name, len(y), *ends, float(y.mean()), n_values)
+    if kind.kind != "count" or n_values is None or n_values > MAX_GRADES:
+        return kind
+    if rows_above(y) < EXPECTED_ABOVE and not _GRADES.search(name):
+        return kind
+    doubt = Message(
+        f"{name!r} takes only the values 0 to {ends[1]:g}, as grades do: make a column of {name} > "
+        "0 the outcome in its place, unless it is a count",
+        use(family="negative_binomial"),
+    )
+    return kind._replace(doubt=doubt)
+
+
+def rows_above(y: Floats) -> float:
+    """Return how many of N rows are expected above the largest of values (N,) if these are a count
+    with their mean and variance: negative binomial, or Poisson if the variance is not larger."""
+    mean = float(y.mean())
+    more = float(y.var()) - mean
+    beyond = float(y.max()) + 1.0
+    if more <= 0.0:
+        return len(y) * float(gammainc(beyond, mean))
+    return len(y) * float(betainc(beyond, mean**2 / more, more / (more + mean)))
 
 
 def number_kind(

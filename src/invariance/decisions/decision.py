@@ -21,6 +21,7 @@ from .._tools.names import PlotKind, PredictWith
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_count, format_subset, in_quotes, in_series, printable
 from .._tools.time_limit import out_of_time
+from ..data.checks import SMALLEST_ENVIRONMENT
 from ..data.columns import free_name
 from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
@@ -35,9 +36,10 @@ from ..models.base import (
     BoundModel,
     Estimates,
     Level,
+    moments_of,
 )
 from ..models.bayesian import BayesianGaussian
-from ..models.gaussian import GaussianModel
+from ..models.gaussian import LinearGaussian
 from ..models.invariance_test import Tolerance
 from ..models.structured import Curves, StructuredDeviations
 from ..moments.moments import Moments
@@ -365,34 +367,39 @@ def never_challenged(
     model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance
 ) -> bool | None:
     """Whether no environment shifts a feature of the subset (p,) given the others in it: with each
-    of its columns as the outcome, those others are compatible with invariance. None where that
-    cannot be tested."""
+    of its columns as the outcome, those others are compatible with invariance, by least squares,
+    whatever the kind of outcome. None if that cannot be tested."""
     linear = model.by_least_squares
-    if linear is None or linear.moments.n_environments < 2:
+    if model.n_environments < 2 or (linear is None and model.data is None):
         return None
+    if (model.observed.counts < SMALLEST_ENVIRONMENT).any():
+        return None
+    bind = LinearGaussian().bind if linear is None else linear.of
     others = mask.copy()
     others[feature] = False
-    rest = linear.features.expand(others)
+    rest = model.features.expand(others)
     given_rest = np.append(np.ones(rest.sum(), dtype=bool), False)
-    for column in range(linear.features.starts[feature], linear.features.starts[feature + 1]):
+    for column in range(model.features.starts[feature], model.features.starts[feature + 1]):
         try:
-            turned = linear.of(_turned(linear, rest, column))
+            turned = bind(_turned(linear or model, rest, column))
         except DataError:
             # Constant in some environment, and not in all of them.
             return False
+        if not turned.log_ratio_many(given_rest[None])[0] > -np.inf:
+            return None
         if not turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level:
             return False
     return True
 
 
-def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
+def _turned(model: BoundModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
     """The column as the outcome of the columns `rest` and, last, of the old outcome."""
     names = model.features.columns
-    outcome = model.moments.outcome_name
+    outcome = model.observed.outcome_name
     data = model.data
     kept = tuple(name for name, flag in zip(names, rest, strict=True) if flag)
     if data is None:
-        moments = model.moments.of_columns((*kept, names[column], outcome))
+        moments = moments_of(model.observed).of_columns((*kept, names[column], outcome))
         return replace(moments, groups={}, encoding=None).with_outcome(names[column])
     X = np.column_stack([data.X[:, rest], data.y])
     labels = data.environments
@@ -679,7 +686,10 @@ class Decision(Rendered):
     @property
     def in_short(self) -> str:
         """What is the same in all environments, in a few words."""
-        return in_short(self.level, self.verdict, self.heterogeneity, self.baseline)
+        verdict = self.verdict
+        in_effects = self.worst is not None and self.worst.part == SLOPES
+        alone = verdict.environment if in_effects and verdict.grade is Grade.but_for else None
+        return in_short(self.level, verdict, self.heterogeneity, self.baseline, alone)
 
     @property
     def known_by_tolerance(self) -> dict[float, Names | None] | None:
@@ -1221,11 +1231,17 @@ def _baseline_sentence(decision: Decision) -> str:
     if found is not None:
         size = f", sd {found.size} between environments" if found.size else ""
         values = f"(p-value {format_small_p_value(found.p_value)}{size})"
-        tolerated = decision.level == Level.full
-        within = ", not clearly by more than is tolerated" if tolerated and not found.same else ""
-        said.append(
-            f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}."
-        )
+        if decision.level == Level.full and not found.same:
+            beside = "effects" if decision.selected else "all else"
+            passes = f"p ≥ {decision.accepted.level:g}"
+            together = f"p-value {format_p_value(decision.evidence.p_invariant)}"
+            said.append(
+                f"Tested together with {beside}, baselines pass at {passes} ({together}); tested "
+                f"alone, they differ {values}."
+            )
+        else:
+            differ = "do not differ detectably" if found.same else "differ"
+            said.append(f"Baselines {differ} {values}.")
     lowest = decision.tolerance.lowest_level
     if decision.findings.level is Level.effects_noise_free:
         said.append("The noise differs, too: each environment has its own.")
@@ -1257,11 +1273,12 @@ def _what_follows(decision: Decision, grade: Grade) -> str:
     if not decision.selected:
         return ""
     baseline = decision.baseline
+    second_chance = decision.accepted.level < decision.tolerance.level
     if (
         decision.level == Level.full
         and baseline is not None
         and not baseline.same
-        and grade is Grade.but_for
+        and (grade is Grade.but_for or second_chance)
     ):
         return Message(
             f"{_CARRY_OVER} baseline there. To estimate effects within environments",
@@ -1303,7 +1320,13 @@ def _context(decision: Decision) -> Iterator[str]:
         if decision.accepted.level < decision.tolerance.level:
             levels = f"{decision.tolerance.level:g}, so p ≥ {decision.accepted.level:g} was used"
             yield f"No subset{decision.findings.allowed} passes at p ≥ {levels}."
-        if compatible.n == posterior.n_subsets > 1:
+        all_pass = compatible.n == posterior.n_subsets > 1
+        if all_pass and decision.findings.level is not Level.full:
+            yield (
+                f"All {format_count(compatible.n)} subsets are compatible with equal effects, so "
+                "that prediction alone decides between them."
+            )
+        elif all_pass:
             yield (
                 "But nothing speaks against any other subset either: all "
                 f"{format_count(compatible.n)} are compatible "

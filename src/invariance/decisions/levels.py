@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Mask
-from .._tools.text import printable
+from .._tools.text import in_quotes, printable
 from ..kinds import KINDS, OutcomeKind
 from ..models.base import BASELINE, DISPERSION, BoundModel, Level
 from ..models.free_baselines import (
@@ -286,15 +286,28 @@ def level_in_words(level: str, kind: OutcomeKind) -> str:
 
 
 def in_short(
-    level: str, verdict: Any, effects: Heterogeneity, baseline: BaselineDifference | None
+    level: str,
+    verdict: Any,
+    effects: Heterogeneity,
+    baseline: BaselineDifference | None,
+    but_for: str | None = None,
 ) -> str:
     """Return what is the same in all environments in a few words, for titles; verdict : the
-    `Verdict`."""
-    if level not in LEFT_FREE or effects.grade not in _EFFECTS_IN_SHORT:
+    `Verdict`; but_for : the environment whose effects alone deviate, if there is one."""
+    baselines_differ = baseline is not None and not baseline.same
+    alone = level == Level.full and baselines_differ
+    alone = alone and verdict.grade in (Grade.no_difference, Grade.differ)
+    if level in LEFT_FREE and effects.grade is Grade.open:
+        return f"no effects to compare, {LEFT_FREE[level]} are free"
+    if not (level in LEFT_FREE or alone) or effects.grade not in _EFFECTS_IN_SHORT:
         return str(verdict.short)
     unsure = effects.grade is Grade.alike and verdict.grade is Grade.no_difference
     same = _EFFECTS_IN_SHORT[Grade.no_difference if unsure else effects.grade]
     if same == _EFFECTS_IN_SHORT[Grade.no_difference] and effects.low > 0.0:
         same = "no clear difference in effects"
+    if but_for is not None:
+        same = f"effects are the same but for {in_quotes(but_for)}"
+    if alone:
+        return f"{same}, baselines differ when tested alone"
     may = " may" if baseline is not None and baseline.same else ""
     return f"{same}, {LEFT_FREE[level]}{may} differ"

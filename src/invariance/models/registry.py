@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 from .._tools.names import Deviations, FamilyName
 from .._tools.registry import Registry, check_settings, read_call
-from ..data.checks import did_you_mean
+from ..data.checks import did_you_mean, warn
 from ..data.outcomes import at_two_values
 from ..exceptions import SettingError, use
 from ..moments.moments import Moments
@@ -149,6 +149,15 @@ def family_of(data: EnvironmentData) -> Chosen:
     )
 
 
+def _by_outcome(data: EnvironmentData) -> Chosen:
+    """Choose the family by the outcome, and warn if that is doubtful."""
+    rows = rows_of(data)
+    doubt = None if rows is None else rows.outcome_kind.doubt
+    if doubt is not None:
+        warn(doubt)
+    return family_of(data)
+
+
 # Features of which "auto" takes random deviations: those of more, whose subsets must be sampled,
 # take minutes.
 MOST_RANDOM = 20
@@ -160,7 +169,7 @@ def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO
     if deviations not in get_args(Deviations):
         known = (use(deviations=value) for value in get_args(Deviations))
         raise SettingError(f"deviations={deviations!r} is not known", *known)
-    found: Any = family_of(data) if isinstance(family, ByOutcome) else family
+    found: Any = _by_outcome(data) if isinstance(family, ByOutcome) else family
     design = getattr(data, "design", None)
     if design is not None:
         if deviations == "random":

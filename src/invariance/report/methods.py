@@ -43,13 +43,15 @@ from .page import Block
 class Source:
     """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or
     Moments.from_rows; command, as typed in a shell; worded, how a sentence that may carry remedies
-    is written; remark, on reading the rows again; warned, of what, while they were read"""
+    is written; remark, on reading the rows again; warned, of what, while they were read;
+    words_for_missing, in all columns"""
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     worded: Callable[[str], str] = str
     remark: str = ""
     warned: Names = ()
+    words_for_missing: Names = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,9 +290,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         else ""
     )
     weights = "" if subject.data.weights is None else f" {subject.data.weights}"
-    yield (
-        f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}{linked}."
-    )
+    yield (f"{_missing(subject)}{weights} The model of the outcome is {posterior.model}{linked}.")
     same = in_series(_PARTS.get(part, part) for part in model.compares)
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
     yield from _score(subject)
@@ -363,8 +363,9 @@ def _fewest(posterior: Posterior) -> str:
     return f"{low:,} in each" if low == high else f"{low:,} to {high:,} in each"
 
 
-def _missing(data: MultiEnvironmentData | Moments) -> str:
-    """What became of missing values."""
+def _missing(subject: Subject) -> str:
+    """Return what became of missing values and of environments."""
+    data = subject.data
     rows = sum(data.dropped_rows.values())
     columns = len(data.constants)
     told = "No row was left out for missing values."
@@ -375,7 +376,12 @@ def _missing(data: MultiEnvironmentData | Moments) -> str:
         )
     levels = () if data.encoding is None else sorted(data.encoding.with_missing)
     told += f" Missing values of {', '.join(levels)} are a level of their own." if levels else ""
-    changed = () if data.encoding is None else data.encoding.mending.notes
+    changed = [] if data.encoding is None else [*data.encoding.mending.notes]
+    words = subject.source.words_for_missing
+    if words:
+        verb = "count" if len(words) > 1 else "counts"
+        changed.append(f"{in_series(map(repr, words))} {verb} as missing in all columns.")
+    changed += data.environment_notes
     told = " ".join([told, *(note[:1].upper() + note[1:] for note in changed)])
     return f"{told} Left out as constant: {_count(columns, 'column')}." if columns else told
 
