@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, subsets_at
 from .._tools.parallel import ordered_map
 from ..exceptions import EngineError
 from ..kernels.active_set import Scoring, active_set
@@ -30,7 +30,7 @@ _BY_ROWS = (
     3  # last temperatures at which a search scores from the rows what second moments cannot decide
 )
 # half the gain of an impossible flip: finite, so that there is one to choose where none is possible
-_FARTHEST = -1e6
+_LOWEST_HALF_GAIN = -1e6
 # Without a compiled scorer: features for each exchange of a sweep; up to so many features every
 # sweep flips all; of more, the most interesting ones and one in so many of the others.
 _GENERIC_BLOCK = 4
@@ -38,10 +38,12 @@ _FEATURES_PER_EXCHANGE = 4
 ALL_FLIPPED = 64
 _OTHERS_FLIPPED = 8
 # of a generic search at each temperature; flips where the model guesses good ones
-_SWEEPS = 10
+_SWEEPS_OF_A_GENERIC_SEARCH = 10
 _GUIDED_FLIPS = 20
 
-Law = tuple[Scoring, SubsetPrior, Best]  # what is sampled, and where the best subset is noted
+SampledLaw = tuple[
+    Scoring, SubsetPrior, Best
+]  # what is sampled, and where the best subset is noted
 
 
 class Proposals(NamedTuple):
@@ -268,7 +270,7 @@ class CompiledSampler(Sampler):
         proposals: Proposals,
         n: int,
         effort: Effort = _SAMPLE,
-        law: Law | None = None,
+        law: SampledLaw | None = None,
     ) -> Round:
         """n sweeps, by default such that samples may be kept."""
         scoring, prior, best = law or (replica.scoring, self.prior, replica.best)
@@ -405,7 +407,7 @@ class Chains:
         )
         self.flips += expit(np.where(self.included, -gains.T, gains.T))
         self.n_flips += 1.0
-        _, features = draw_shares(np.maximum(0.5 * gains, _FARTHEST), choice)
+        _, features = draw_shares(np.maximum(0.5 * gains, _LOWEST_HALF_GAIN), choice)
         proposals = self.included.copy()
         proposals[self._every, features] ^= True
         self.metropolis(proposals, uniforms)
@@ -510,10 +512,10 @@ def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
 def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
     """(2**b, c, f) subsets that agree with included (c, f) outside features (c, b), and their
     choices (2**b, b)"""
-    (c, b), n = features.shape, 1 << features.shape[1]
-    choices = (np.arange(n)[:, None] >> np.arange(b) & 1).astype(bool)
-    subsets = np.repeat(included[None], n, axis=0)
-    subsets[np.arange(n)[:, None, None], np.arange(c)[:, None], features] = choices[:, None]
+    c, b = features.shape
+    choices = subsets_at(np.arange(1 << b), b)
+    subsets = np.repeat(included[None], len(choices), axis=0)
+    subsets[:, np.arange(c)[:, None], features] = choices[:, None]
     return subsets, choices
 
 
@@ -640,7 +642,7 @@ class GenericSampler(Sampler):
         good is scored."""
         model = self.target.model
         if not isinstance(model, GuessesFlips) or self.n_columns <= ALL_FLIPPED:
-            for _ in range(_SWEEPS):
+            for _ in range(_SWEEPS_OF_A_GENERIC_SEARCH):
                 chains.sweep(proposals, uniforms)
             return
         for _ in range(_GUIDED_FLIPS):
