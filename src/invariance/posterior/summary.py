@@ -83,16 +83,13 @@ def everywhere(posterior: Posterior) -> str:
 
 def model_in_words(posterior: Posterior) -> str:
     """With the reason for it, where the outcome chose it."""
-    return (
-        f"{posterior.model} ({posterior.model_reason})"
-        if posterior.model_reason
-        else posterior.model
-    )
+    reason = posterior.model_reason
+    return f"{posterior.model} ({reason})" if reason else posterior.model
 
 
 MOST_FEATURES = 20
-_MOST_ENVIRONMENTS = 6
-_DECIDED = 0.95  # inclusion probabilities from here on, and below one minus this
+_MAX_ENVIRONMENTS_NAMED = 6
+_DECIDED_FROM = 0.95  # inclusion probabilities from here on, and below one minus this
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -117,16 +114,15 @@ def _sentences(posterior: Posterior, causes: str) -> Iterator[str]:
         )
         yield f"{among}: {_leading(posterior)}."
         if posterior.entropy >= math.log(2.5):
+            known = posterior.entropy < 700
             width = (
-                format_count(round(math.exp(posterior.entropy)))
-                if posterior.entropy < 700
-                else "a huge number of"
+                format_count(round(math.exp(posterior.entropy))) if known else "a huge number of"
             )
             yield f"The posterior is as wide as {width} equally probable subsets."
     else:
         yield _mode(posterior)
     order = np.argsort(-posterior.inclusion, kind="stable").tolist()
-    undecided = [j for j in order if 1 - _DECIDED < posterior.inclusion[j] < _DECIDED]
+    undecided = [j for j in order if 1 - _DECIDED_FROM < posterior.inclusion[j] < _DECIDED_FROM]
     if undecided:
         names = posterior.feature_names
         chances = posterior.inclusion
@@ -144,14 +140,13 @@ def _mode(posterior: Posterior) -> str:
     probability = format_probability(posterior.mode_probability)
     if posterior.kind != "predictive":
         return f"If one subset is exactly invariant, it is {name}, with probability {probability}."
-    n = posterior.diagnostics.get("subsets_compatible")
+    said = posterior.diagnostics
+    n = said.get("subsets_compatible")
     outcome = printable(posterior.outcome_name)
-    if n == 1 and posterior.diagnostics.get("compatible_counted", True):
+    if n == 1 and said.get("compatible_counted", True):
         return f"{name} alone is compatible with invariance."
     those = "compatible subsets"
-    if n is not None and (
-        n == posterior.n_subsets or posterior.diagnostics.get("compatible_counted", False)
-    ):
+    if n is not None and (n == posterior.n_subsets or said.get("compatible_counted", False)):
         those = f"{format_count(n)} {those}"
     return (
         f"Of the {those}, {name} predicts {outcome} best for its price, with probability "
@@ -203,7 +198,9 @@ class Summary(Rendered):
 
 
 def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
-    labels = name_labels([str(label) for label in posterior.environments[:_MOST_ENVIRONMENTS]], 24)
+    labels = name_labels(
+        [str(label) for label in posterior.environments[:_MAX_ENVIRONMENTS_NAMED]], 24
+    )
     shown = [
         f"{label} ({count:,})"
         for label, count in zip(labels, posterior.counts.tolist(), strict=False)
@@ -211,17 +208,12 @@ def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
     if posterior.n_environments > len(shown):
         shown.append(f"and {posterior.n_environments - len(shown):,} more")
     subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
-    compatible = (
-        posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
-    )
+    said = posterior.diagnostics if posterior.kind == "predictive" else {}
+    compatible = said.get("subsets_compatible")
     if compatible is not None and posterior.n_environments > 1:
-        exactly = (
-            posterior.diagnostics.get("compatible_counted", False)
-            or compatible == posterior.n_subsets
-        )
-        subsets = (
-            f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
-        )
+        exactly = said.get("compatible_counted", False) or compatible == posterior.n_subsets
+        many = f"{'' if exactly else 'at least '}{format_count(compatible)}"
+        subsets = f"{many} compatible of {subsets}"
     yield "outcome", posterior.outcome_name
     yield "features", f"{posterior.n_features:,}"
     rows = f"{posterior.n_environments:,} with {int(posterior.counts.sum()):,} rows"
