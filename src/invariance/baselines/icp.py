@@ -373,8 +373,8 @@ def hidden_effects(
     # shifts do not count.
     if intercept:
         names = ("(intercept)", *features.columns)
-        groups = map(data.rows, range(n_environments))
-        squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in groups)
+        own = map(data.rows, range(n_environments))
+        squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in own)
         spread = np.sqrt(squares / data.n_rows)
         scale = np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))
         X = (data.X - data.X.mean(axis=0)) / scale

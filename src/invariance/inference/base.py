@@ -276,7 +276,8 @@ class ScoredSubsets:
     most 64"""
 
     def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
-        self._score, self._memory = score, Memory(most)
+        self._score = score
+        self._memory = Memory(most)
         self.without_value = np.zeros((0, width), dtype=bool)
 
     def values(self, subsets: Mask) -> Floats:

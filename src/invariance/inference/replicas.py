@@ -72,11 +72,13 @@ class Replica:
     so far."""
 
     def __init__(self, sampler: Sampler, rng: np.random.Generator) -> None:
-        self.rng, self.best = rng, nothing_yet(sampler.start)
+        self.rng = rng
+        self.best = nothing_yet(sampler.start)
         self.place(sampler.start[None], np.array([sampler.start_log_ratio]))
 
     def place(self, included: Mask, log_ratios: Floats) -> None:
-        self.included, self.log_ratios = included.copy(), log_ratios.copy()
+        self.included = included.copy()
+        self.log_ratios = log_ratios.copy()
 
 
 def nothing_yet(start: Mask) -> Best:
@@ -113,7 +115,9 @@ class Sampler(ABC):
         self.start = start
         self.start_log_ratio = log_ratio
         self.columns = columns
-        self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, len(columns)
+        self.n_rows = target.model.n_rows
+        self.n_columns = start.size
+        self.n_free = len(columns)
         self.free = np.isin(np.arange(start.size), columns)
         self.n_jobs = options.n_jobs
         self.report = report
@@ -438,7 +442,8 @@ class Chains:
         accepted = first[uniforms < self.swap_acceptance(first)]
         here = np.concatenate([accepted, accepted + 1])
         there = np.concatenate([accepted + 1, accepted])
-        self.included[here], self.scores[:, here] = self.included[there], self.scores[:, there]
+        self.included[here] = self.included[there]
+        self.scores[:, here] = self.scores[:, there]
         self._log_weights = self.log_weights(self.scores)
 
     def climb(self) -> None:
@@ -453,7 +458,8 @@ class Chains:
             better = np.flatnonzero(values.max(axis=0) > self.best[climbing])
             top = values.argmax(axis=0)[better], better
             climbing = climbing[better]
-            self.best_included[climbing], self.best[climbing] = subsets[top], values[top]
+            self.best_included[climbing] = subsets[top]
+            self.best[climbing] = values[top]
 
     def sweep(self, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
         """Features are flipped, each at most once, in a random order; then exchanges, a block and a
@@ -482,7 +488,8 @@ class Chains:
         values = scores[0, moving] + scores[1, moving]
         better = values > self.best[moving]
         risen = moving[better]
-        self.best_included[risen], self.best[risen] = included[risen], values[better]
+        self.best_included[risen] = included[risen]
+        self.best[risen] = values[better]
 
 
 def acceptance(gains: Floats) -> Floats:
@@ -595,7 +602,8 @@ class GenericSampler(Sampler):
             refused += 1.0 - chains.swap_acceptance(pairs)
             turn = slice(step % 2, None, 2)
             chains.swap(pairs[:, turn].ravel(), self._uniforms(1)(t - 1)[:, turn].ravel())
-            draws[step], trace[step] = chains.included[t - 1 :: t], chains.scores[0].reshape(r, t)
+            draws[step] = chains.included[t - 1 :: t]
+            trace[step] = chains.scores[0].reshape(r, t)
         interest = (chains.flips / np.maximum(chains.n_flips, 1.0)).reshape(r, t, -1).mean(axis=1)
         # Of the coldest chains: from conditional probabilities or, without any, from the draws.
         total = (chains.flips + chains.blocks)[t - 1 :: t]

@@ -318,7 +318,8 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
                 masks = np.concatenate([masks, modes])
                 ratios = np.concatenate([ratios, values])
             chosen = drawn(sampler.log_posterior(masks, beta * ratios), replica.rng)
-            included[i], log_ratios[i] = masks[chosen], ratios[chosen]
+            included[i] = masks[chosen]
+            log_ratios[i] = ratios[chosen]
         replica.place(included, log_ratios)
 
 

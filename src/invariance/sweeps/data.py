@@ -181,7 +181,8 @@ class SweepData:
             kept = np.setdiff1d(data.rows(e), rows)
             for j in np.flatnonzero(((gone == minimum[e]) | (gone == maximum[e])).any(axis=0)):
                 values = data.y[kept] if j == data.X.shape[1] else data.X[kept, j]
-                minimum[e, j], maximum[e, j] = values.min(), values.max()
+                minimum[e, j] = values.min()
+                maximum[e, j] = values.max()
         return minimum, maximum
 
     def _counts_without(self, rows: Sequence[int]) -> Integers:

@@ -156,13 +156,10 @@ def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: 
     p_edge = edge_p_values(findings, inclusion)
     evidence = findings.judge.evidence(selected[None], elsewhere=False).one()
     tolerance = findings.tolerance
-    levels = np.array([tolerance.level, tolerance.lowest_level])
+    levels = tolerance.level, tolerance.lowest_level
+    rejections = sum(evidence.p_invariant < level for level in levels)
     words = _VERDICTS if findings.level is Level.full else _OF_EFFECTS
-    verdict = (
-        VERDICTS[-1]
-        if np.isnan(evidence.p_invariant)
-        else words[np.sum(evidence.p_invariant < levels)]
-    )
+    verdict = VERDICTS[-1] if np.isnan(evidence.p_invariant) else words[rejections]
     level = str(findings.level) if verdict in INVARIANT else NO_LEVEL
     return [
         {

@@ -81,7 +81,8 @@ class Store:
                 )
         except OSError as error:
             raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        self._waiting, self._written = [], time.monotonic()
+        self._waiting = []
+        self._written = time.monotonic()
 
 
 def parts_of(folder: Path) -> list[Path]:
