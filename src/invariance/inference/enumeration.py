@@ -537,19 +537,29 @@ class _Sums:
         scale = max(self.log_scale, part.log_scale, -1e300)
         old = np.exp(self.log_scale - scale)
         new = np.exp(part.log_scale - scale)
-        log_posterior = np.append(self.log_posterior, part.log_posterior)
-        # Of equal ones the earlier position comes first.
-        order = np.argsort(-log_posterior, kind="stable")[:keep]
+        positions = self.positions
+        log_posterior = self.log_posterior
+        log_ratio = self.log_ratio
+        undecidable = self.undecidable
+        if len(part.positions):
+            log_posterior = np.append(log_posterior, part.log_posterior)
+            # Of equal ones the earlier position comes first.
+            order = np.argsort(-log_posterior, kind="stable")[:keep]
+            positions = np.append(positions, part.positions)[order]
+            log_posterior = log_posterior[order]
+            log_ratio = np.append(log_ratio, part.log_ratio)[order]
+        if part.n_undecidable:
+            undecidable = smallest(np.concatenate([undecidable, part.undecidable]))
         return _Sums(
             scale,
             old * self.total + new * part.total,
             old * self.pairs + new * part.pairs,
             old * self.weighted + new * part.weighted,
             self.n_undecidable + part.n_undecidable,
-            smallest(np.concatenate([self.undecidable, part.undecidable])),
-            np.append(self.positions, part.positions)[order],
-            log_posterior[order],
-            np.append(self.log_ratio, part.log_ratio)[order],
+            undecidable,
+            positions,
+            log_posterior,
+            log_ratio,
         )
 
     def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:
