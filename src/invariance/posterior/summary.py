@@ -83,8 +83,11 @@ def everywhere(posterior: Posterior) -> str:
 
 def model_in_words(posterior: Posterior) -> str:
     """With the reason for it, where the outcome chose it."""
-    reason = posterior.model_reason
-    return f"{posterior.model} ({reason})" if reason else posterior.model
+    return (
+        f"{posterior.model} ({posterior.model_reason})"
+        if posterior.model_reason
+        else posterior.model
+    )
 
 
 MOST_FEATURES = 20
@@ -114,9 +117,10 @@ def _sentences(posterior: Posterior, causes: str) -> Iterator[str]:
         )
         yield f"{among}: {_leading(posterior)}."
         if posterior.entropy >= math.log(2.5):
-            known = posterior.entropy < 700
             width = (
-                format_count(round(math.exp(posterior.entropy))) if known else "a huge number of"
+                format_count(round(math.exp(posterior.entropy)))
+                if posterior.entropy < 700
+                else "a huge number of"
             )
             yield f"The posterior is as wide as {width} equally probable subsets."
     else:
@@ -140,13 +144,14 @@ def _mode(posterior: Posterior) -> str:
     probability = format_probability(posterior.mode_probability)
     if posterior.kind != "predictive":
         return f"If one subset is exactly invariant, it is {name}, with probability {probability}."
-    said = posterior.diagnostics
-    n = said.get("subsets_compatible")
+    n = posterior.diagnostics.get("subsets_compatible")
     outcome = printable(posterior.outcome_name)
-    if n == 1 and said.get("compatible_counted", True):
+    if n == 1 and posterior.diagnostics.get("compatible_counted", True):
         return f"{name} alone is compatible with invariance."
     those = "compatible subsets"
-    if n is not None and (n == posterior.n_subsets or said.get("compatible_counted", False)):
+    if n is not None and (
+        n == posterior.n_subsets or posterior.diagnostics.get("compatible_counted", False)
+    ):
         those = f"{format_count(n)} {those}"
     return (
         f"Of the {those}, {name} predicts {outcome} best for its price, with probability "
@@ -208,12 +213,17 @@ def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
     if posterior.n_environments > len(shown):
         shown.append(f"and {posterior.n_environments - len(shown):,} more")
     subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
-    said = posterior.diagnostics if posterior.kind == "predictive" else {}
-    compatible = said.get("subsets_compatible")
+    compatible = (
+        posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
+    )
     if compatible is not None and posterior.n_environments > 1:
-        exactly = said.get("compatible_counted", False) or compatible == posterior.n_subsets
-        many = f"{'' if exactly else 'at least '}{format_count(compatible)}"
-        subsets = f"{many} compatible of {subsets}"
+        exactly = (
+            posterior.diagnostics.get("compatible_counted", False)
+            or compatible == posterior.n_subsets
+        )
+        subsets = (
+            f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
+        )
     yield "outcome", posterior.outcome_name
     yield "features", f"{posterior.n_features:,}"
     rows = f"{posterior.n_environments:,} with {int(posterior.counts.sum()):,} rows"
