@@ -19,7 +19,7 @@ from invariance import (
 )
 from invariance.inference import base, enumeration
 from invariance.inference.base import Target
-from invariance.inference.enumeration import DenseBlocks, Run, target_blocks
+from invariance.inference.enumeration import DenseBlocks, EnumerationPass, target_blocks
 from invariance.kernels import subset_tree
 from invariance.kernels.all_subsets import fold_pairs, lead
 from invariance.models.base import NO_GAIN
@@ -55,8 +55,8 @@ def twin(target: Target, free: np.ndarray) -> Twin:
 
 def walked(
     blocks: DenseBlocks, keep: int, least: np.ndarray = NO_GAIN
-) -> tuple[enumeration._Sums, list, Run]:
-    run = Run.over(blocks, keep, least, True)
+) -> tuple[enumeration._Sums, list, EnumerationPass]:
+    run = EnumerationPass.over(blocks, keep, least, True)
     sums = None
     picked = []
     for task in range(blocks.n_tasks):
@@ -203,7 +203,7 @@ def test_no_subset_need_lead() -> None:
     blocks = target_blocks(
         Target(model, UniformPrior().bind(model.feature_names, model.largest_size))
     )
-    sums, _ = blocks.part(0, Run.over(blocks, 0))
+    sums, _ = blocks.part(0, EnumerationPass.over(blocks, 0))
     assert len(sums.positions) == 0
     assert sums.log_total > -np.inf
 

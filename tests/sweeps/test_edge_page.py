@@ -11,7 +11,7 @@ import pytest
 from invariance import edges, edges_of
 from invariance.exceptions import DataError
 from invariance.sweeps.edge_page import MAX_SHOWN
-from invariance.sweeps.fitting import COLUMNS
+from invariance.sweeps.fitting import RESULT_COLUMNS
 
 
 def swept() -> pd.DataFrame:
@@ -27,7 +27,7 @@ def swept() -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["outcome", "feature", "inclusion", "p_edge"])
     table = table.assign(selected=table["inclusion"] > 0.5, verdict="invariant")
     failed = pd.DataFrame({"outcome": ["e"], "verdict": ["constant"], "selected": [False]})
-    return pd.concat([table, failed], ignore_index=True).reindex(columns=list(COLUMNS))
+    return pd.concat([table, failed], ignore_index=True).reindex(columns=list(RESULT_COLUMNS))
 
 
 CHECKS = pd.DataFrame(
@@ -73,7 +73,7 @@ def test_long_lists_are_cut_and_counted() -> None:
         {"outcome": "y", "feature": [f"g{j}" for j in range(n)], "inclusion": np.linspace(1, 0, n)}
     )
     table = table.assign(p_edge=0.5, selected=False, verdict="invariant").reindex(
-        columns=list(COLUMNS)
+        columns=list(RESULT_COLUMNS)
     )
     page = edges_of(table, "y")
     assert len(page.table) == n

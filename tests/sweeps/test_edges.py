@@ -12,7 +12,7 @@ import pytest
 from invariance import BIP, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, edges, sweep
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.sweeps.edges import edges_sections
-from invariance.sweeps.fitting import COLUMNS
+from invariance.sweeps.fitting import RESULT_COLUMNS
 from replication.knockouts import DELETED_LEVEL, Knockouts, knockouts
 
 
@@ -90,7 +90,7 @@ def of_p_values(**outcomes: Any) -> pd.DataFrame:
         for outcome, values in outcomes.items()
         for j, p in enumerate(values)
     ]
-    return pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+    return pd.DataFrame(rows).reindex(columns=list(RESULT_COLUMNS))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from invariance.baselines import LassoSelection
 from invariance.decisions.levels import LEFT_FREE
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.sweeps.data import check_processes, read_sweep_data
-from invariance.sweeps.store import COLUMNS
+from invariance.sweeps.store import RESULT_COLUMNS
 from invariance.sweeps.sweep import checked_engine, settings_of
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -75,7 +75,7 @@ def test_rules_that_take_the_posterior_as_it_is_start_no_search(
 def test_every_outcome_is_fitted_as_by_hand() -> None:
     found = sweep(table(), environments="site")
     assert found["outcome"].drop_duplicates().tolist() == NAMES
-    assert found.columns.tolist() == list(COLUMNS)
+    assert found.columns.tolist() == list(RESULT_COLUMNS)
     for outcome, one in found.groupby("outcome"):
         assert one["inclusion"].is_monotonic_decreasing
         data = MultiEnvironmentData.from_table(table(), outcome, "site")

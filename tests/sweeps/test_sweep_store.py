@@ -24,7 +24,7 @@ from invariance.exceptions import DataWarning, EngineError, FileError
 from invariance.sweeps import store
 from invariance.sweeps import sweep as sweep_module
 from invariance.sweeps.fitting import Rows, Sweep, fit_outcome
-from invariance.sweeps.store import COLUMNS, MANIFEST, Store, parts_of
+from invariance.sweeps.store import MANIFEST, RESULT_COLUMNS, Store, parts_of
 
 N_OUTCOMES = 8
 
@@ -120,7 +120,7 @@ def test_killed_at_random_moments(
         return fit_outcome(task, outcome)
 
     monkeypatch.setattr(sweep_module, "fit_outcome", slow)
-    monkeypatch.setattr(store, "_MOST_WAITING", 1)
+    monkeypatch.setattr(store, "_MAX_WAITING_OUTCOMES", 1)
     rng = np.random.default_rng()
     folder = tmp_path / "sweep"
     for _ in range(kills):
@@ -135,7 +135,7 @@ def test_killed_at_random_moments(
 def test_a_damaged_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes, counted: list[str], damage: str
 ) -> None:
-    monkeypatch.setattr(store, "_MOST_WAITING", 4)
+    monkeypatch.setattr(store, "_MAX_WAITING_OUTCOMES", 4)
     run(tmp_path)
     victim = parts_of(tmp_path)[1]
     bytes_of = victim.read_bytes()
@@ -253,7 +253,7 @@ def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
         pd.testing.assert_frame_equal(
             *(each.drop(columns="seconds") for each in (one, other)), check_exact=True
         )
-        assert [*other.columns] == list(COLUMNS)
+        assert [*other.columns] == list(RESULT_COLUMNS)
         assert other["outcome"].is_monotonic_increasing
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
 

@@ -18,3 +18,9 @@ Names = tuple[str, ...]
 Labels = tuple[Hashable, ...]
 # Values by the names of fields or arguments
 Fields = dict[str, Any]
+
+
+def subsets_at(positions: Integers, n_features: int) -> Mask:
+    """Return subsets (m, f) by their positions (m,) among all 2**f: bit j stands for feature j."""
+    octets = positions.astype("<u8").view(np.uint8).reshape(-1, 8)
+    return np.unpackbits(octets, axis=1, count=n_features, bitorder="little").view(bool)

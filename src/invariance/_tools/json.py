@@ -78,11 +78,11 @@ def from_json(kind: type[T], data: Any, place: str = "") -> T:
     """What `to_json` wrote of a type, of a dataclass by its annotations; ValueError names the place
     that does not fit. Annotations must resolve at run time: import their names outside of `if
     TYPE_CHECKING`."""
-    result: T = _read(kind, data, place or kind.__name__)
+    result: T = _structured(kind, data, place or kind.__name__)
     return result
 
 
-def _read(kind: Any, data: Any, place: str) -> Any:
+def _structured(kind: Any, data: Any, place: str) -> Any:
     origin = get_origin(kind)
     arguments = get_args(kind)
     if kind in (Any, Hashable):
@@ -91,15 +91,15 @@ def _read(kind: Any, data: Any, place: str) -> Any:
         try:
             return kind.of_json_name(data)
         except KeyError:
-            _refuse(data, "a known name", place)
+            _mismatch(data, "a known name", place)
     if kind is float:
         if isinstance(data, bool) or not (isinstance(data, int | float) or data in _NOT_FINITE):
-            _refuse(data, "a number", place)
+            _mismatch(data, "a number", place)
         return float(data)
     if origin is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
         known = arguments or [member.value for member in kind]
         if data not in known:
-            _refuse(data, f"one of {', '.join(map(repr, known))}", place)
+            _mismatch(data, f"one of {', '.join(map(repr, known))}", place)
         return data if origin is Literal else kind(data)
     if origin in (Union, UnionType):
         others = [option for option in arguments if option is not NoneType]
@@ -107,8 +107,8 @@ def _read(kind: Any, data: Any, place: str) -> Any:
             return None
         for option in others[:-1]:
             with suppress(ValueError):
-                return _read(option, data, place)
-        return _read(others[-1], data, place)
+                return _structured(option, data, place)
+        return _structured(others[-1], data, place)
     if origin is np.ndarray:
         return (
             data
@@ -117,7 +117,7 @@ def _read(kind: Any, data: Any, place: str) -> Any:
         )
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {
-            key: _read(arguments[1], item, f"{place}[{key!r}]")
+            key: _structured(arguments[1], item, f"{place}[{key!r}]")
             for key, item in _a(dict, data, place).items()
         }
     if isinstance(origin, type):  # tuple, list, frozenset, Sequence
@@ -128,9 +128,9 @@ def _read(kind: Any, data: Any, place: str) -> Any:
             else arguments[:1] * len(items)
         )
         if len(kinds) != len(items):
-            _refuse(data, f"a list of {len(kinds)}", place)
+            _mismatch(data, f"a list of {len(kinds)}", place)
         read = [
-            _read(each, item, f"{place}[{i}]")
+            _structured(each, item, f"{place}[{i}]")
             for i, (each, item) in enumerate(zip(kinds, items, strict=True))
         ]
         return origin(read) if origin in (list, frozenset) else tuple(read)
@@ -143,7 +143,7 @@ def _dataclass(kind: Any, data: Any, place: str) -> Any:
     given = {}
     for field in fields(kind):
         if field.name in content:
-            given[field.name] = _read(
+            given[field.name] = _structured(
                 hints[field.name], content[field.name], f"{place}.{field.name}"
             )
         elif field.default is MISSING and field.default_factory is MISSING:
@@ -156,22 +156,24 @@ def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
     kind = {"f": float, "b": bool, "i": int}[dtype.kind]
     if set(map(type, items.flat)) <= {kind}:
         return items.astype(dtype)
-    return np.array([_read(kind, item, place) for item in items.flat], dtype).reshape(items.shape)
+    return np.array([_structured(kind, item, place) for item in items.flat], dtype).reshape(
+        items.shape
+    )
 
 
 def _a(kind: type[T], data: Any, place: str) -> T:
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        _refuse(data, _IN_WORDS.get(kind, kind.__name__), place)
+        _mismatch(data, _IN_WORDS.get(kind, kind.__name__), place)
     return data
 
 
-def _refuse(data: Any, wanted: str, place: str) -> NoReturn:
+def _mismatch(data: Any, wanted: str, place: str) -> NoReturn:
     raise ValueError(f"{place} is {data!r:.60}, not {wanted}")
 
 
 def parse(text: str) -> Any:
     """The value of strict JSON; ValueError for NaN and Infinity too."""
-    return json.loads(text, parse_constant=lambda name: _refuse(name, "strict JSON", "a number"))
+    return json.loads(text, parse_constant=lambda name: _mismatch(name, "strict JSON", "a number"))
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:

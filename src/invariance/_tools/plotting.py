@@ -22,7 +22,7 @@ Size = tuple[float, float]
 def axes_for(ax: Axes | None, size: Size) -> Axes:
     """The axes that are given or else those of a new figure of pyplot, which a notebook shows by
     itself."""
-    return _shown_figure(size).add_subplot() if ax is None else _checked(ax)
+    return _shown_figure(size).add_subplot() if ax is None else _checked_axes(ax)
 
 
 def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
@@ -30,7 +30,7 @@ def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
     figure of pyplot."""
     if ax is None:
         return _shown_figure(size)
-    figure = _checked(ax).figure
+    figure = _checked_axes(ax).figure
     place = ax.get_subplotspec()
     if place is None:
         raise SettingError(
@@ -40,7 +40,7 @@ def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
     return figure.add_subfigure(place)
 
 
-def _checked(ax: Axes) -> Axes:
+def _checked_axes(ax: Axes) -> Axes:
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):

@@ -31,7 +31,7 @@ class Registry(UserDict[str, Any]):
         return load(super().__getitem__(name))
 
 
-Value = bool | int | float | str | list[str] | None
+SettingValue = bool | int | float | str | list[str] | None
 
 _WORDS = {"none": None, "true": True, "false": False}
 
@@ -49,23 +49,25 @@ def split_outside_brackets(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def read_call(text: str) -> tuple[str, dict[str, Value]]:
+def read_call(text: str) -> tuple[str, dict[str, SettingValue]]:
     """The name and the settings of `name` or `name(key=value, ...)`.
     A value is a number, a word, none, true, false or a [list, of, words]."""
     name, bracket, arguments = (part.strip() for part in text.partition("("))
     with suppress(SyntaxError):
         call = ast.parse(f"f({arguments}" if bracket else "f()", mode="eval").body
         if isinstance(call, ast.Call) and not call.args and name and not set(name) & set(" )="):
-            return name, {str(keyword.arg): _value(keyword.value) for keyword in call.keywords}
+            return name, {
+                str(keyword.arg): _setting_value(keyword.value) for keyword in call.keywords
+            }
     raise SettingError(
         f"cannot read {text!r}: write a name, or name(key=value, ...) to change its settings."
     )
 
 
-def _value(node: ast.expr) -> Value:
+def _setting_value(node: ast.expr) -> SettingValue:
     match node:
         case ast.List(items):
-            return [str(_value(item)) for item in items]
+            return [str(_setting_value(item)) for item in items]
         case ast.Constant(bool() | int() | float() | str() | None as value):
             return value
         case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
@@ -74,7 +76,9 @@ def _value(node: ast.expr) -> Value:
     return _WORDS.get(word.lower(), word)
 
 
-def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, Value]) -> None:
+def check_settings(
+    name: str, kind: Callable[..., Any], settings: Mapping[str, SettingValue]
+) -> None:
     """Raise where a class, or a function that makes one, has no such setting, or one of another
     type."""
     from .json import from_json  # which loads numpy, and the command line's help does not

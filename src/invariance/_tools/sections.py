@@ -14,11 +14,11 @@ from .text import COLUMNS, display_width, name_labels, pad, printable, wrap
 if TYPE_CHECKING:
     from .arrays import Names
 
-_LONGEST_LABEL = 26
+_LABEL_COLUMNS = 26
 _LONGEST_ENVIRONMENT = 20
 # Tables of environments show all of so many, else so many of them.
-_FEW_ENVIRONMENTS = 24
-_MOST_ENVIRONMENTS = 12
+_ALL_SHOWN = 24
+_SHOWN_OF_MANY = 12
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class Rendered:
 
 def as_text(sections: Iterable[Section], worded: Callable[[str], str] = str) -> str:
     """worded : how a sentence that may carry remedies is written"""
-    return "\n\n".join("\n".join(_lines(section, worded)) for section in sections)
+    return "\n\n".join("\n".join(_text_lines(section, worded)) for section in sections)
 
 
-def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
+def _text_lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
     yield from wrap(section.title)
     for sentence in section.sentences:
         yield from wrap(worded(sentence), "  ", "  ")
     labels = list(dict.fromkeys(label for label, _ in section.facts))
-    short = dict(zip(labels, name_labels(labels, _LONGEST_LABEL), strict=True))
+    short = dict(zip(labels, name_labels(labels, _LABEL_COLUMNS), strict=True))
     column = max([section.label_width, *map(display_width, short.values())])
     for label, text in section.facts:
         yield from wrap(worded(text), f"  {pad(short[label], column)}  ", " " * (column + 4))
@@ -124,11 +124,9 @@ def _tag(name: str, style: str, content: str) -> str:
 def shown_first(keys: Sequence[float]) -> tuple[list[int], Names]:
     """Places of the environments that a table shows: all of a few, in their order, else those with
     the smallest keys; and a note on the others"""
-    if len(keys) <= _FEW_ENVIRONMENTS:
+    if len(keys) <= _ALL_SHOWN:
         return list(range(len(keys))), ()
-    order = sorted(range(len(keys)), key=lambda e: (math.isnan(keys[e]), keys[e]))[
-        :_MOST_ENVIRONMENTS
-    ]
+    order = sorted(range(len(keys)), key=lambda e: (math.isnan(keys[e]), keys[e]))[:_SHOWN_OF_MANY]
     return order, (f"… {len(keys) - len(order):,} of {len(keys):,} environments are not shown.",)
 
 

@@ -190,12 +190,12 @@ def _with_digits(value: float, digits: int) -> str:
     return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:#.{digits}g}"
 
 
-_UNITS = (("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))
+_TIME_UNITS = (("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))
 
 
 def duration(seconds: float) -> str:
     """ "3.2 hours", "8 seconds", "10^371 years"."""
-    for unit, length in _UNITS:
+    for unit, length in _TIME_UNITS:
         if seconds >= 1.5 * length:
             n = seconds / length
             many = f"10^{math.floor(math.log10(n))}" if n >= 1e6 else ""

@@ -24,15 +24,16 @@ from ..prediction.all_features import rates, without
 from ..prediction.predictor import places_of_rows, squared_error
 from ..screening import standardized
 from .base import Baseline, Line, kind_for
+from .regression import per_unit
 from .subsets import check_columns
 
 _STRENGTHS = np.logspace(-4.0, 2.0, 13)
-_FOLDS = 5
+_N_FOLDS = 5
 # Of V-REx: Newton's steps at one weight, the least share of the strongest bend, and of the value
 # that is left to gain.
-_MOST_STEPS = 500
+_MAX_NEWTON_STEPS = 500
 _FLAT = 1e-10
-_CONVERGED = 1e-13
+_NOTHING_TO_GAIN = 1e-13
 
 
 class AllFeatures(Baseline):
@@ -78,7 +79,7 @@ class RidgeRegression(_AllRows):
         kind = kind_for(data)
         y, weights = rates(data)
         splitter = StratifiedKFold if kind.classifies else KFold
-        folds = splitter(_FOLDS, shuffle=True, random_state=self.random_state)
+        folds = splitter(_N_FOLDS, shuffle=True, random_state=self.random_state)
         way = "predict_proba" if kind.classifies else "predict"
         given = {"params": {"sample_weight": weights}} if weights is not None else {}
         unit = kind.unit(y, weights)
@@ -93,9 +94,7 @@ class RidgeRegression(_AllRows):
         fit = kind.ridge(self.strength_ * data.n_rows, data.y).fit(
             X, y / unit, sample_weight=weights
         )
-        coefficients = np.ravel(fit.coef_) * (np.ptp(X, axis=0) / np.ptp(data.X, axis=0))
-        intercept = np.ravel(fit.intercept_)[0] + np.log(unit) - data.X.mean(axis=0) @ coefficients
-        return coefficients, float(intercept)
+        return per_unit(data, np.ravel(fit.coef_), np.ravel(fit.intercept_)[0] + np.log(unit))
 
 
 def _learner(name: str, kind: OutcomeKind, random_state: int) -> Any:
@@ -233,12 +232,8 @@ class RandomIntercept(Linear):
         predicted = super().predict(X)
         if environments is None:
             return predicted
-        return (
-            predicted
-            + np.array([*self.effects_.values(), 0.0])[
-                places_of_rows(X, environments, [*self.effects_])
-            ]
-        )
+        places = places_of_rows(X, environments, [*self.effects_])
+        return predicted + np.array([*self.effects_.values(), 0.0])[places]
 
 
 class Penalised(Linear):
@@ -392,7 +387,7 @@ def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
     current = np.linalg.solve(average[:-1, :-1], average[:-1, -1])
     found = []
     for penalty in penalties:
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_NEWTON_STEPS):
             left = np.append(-current, 1.0)
             risks = squares @ left @ left
             slopes = -2.0 * (squares @ left)[:, :-1]
@@ -406,11 +401,13 @@ def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
             bends = np.maximum(np.abs(bends), _FLAT * np.abs(bends).max())
             step = directions @ (directions.T @ gradient / bends)
             before = value(current, penalty)
-            if gradient @ step <= _CONVERGED * before:
-                current = current - step
-                break
-            while value(current - step, penalty) > before - 1e-4 * gradient @ step:
+            converged = gradient @ step <= _NOTHING_TO_GAIN * before
+            while (
+                not converged and value(current - step, penalty) > before - 1e-4 * gradient @ step
+            ):
                 step = step / 2.0
             current = current - step
+            if converged:
+                break
         found.append(current)
     return np.array(found)

@@ -131,11 +131,13 @@ class Baseline(EnvironmentSelector):
             )
         if self._any_size:
             return
-        flat_allowed = (
-            not self._as_number
-        )  # what is fitted to all rows together does not mind one environment
+        # What is fitted to all rows together allows an outcome that is constant in environments.
         check_environments(
-            data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed
+            data.environments,
+            data.counts,
+            *data.outcome_range,
+            data.outcome_name,
+            not self._as_number,
         )
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
@@ -204,11 +206,9 @@ class Screened(Baseline):
             raise SettingError(what, use(" in a BIP for probabilities", family="logistic"))
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        screening = (
-            self.screen
-            if isinstance(self.screen, Screening)
-            else (self.screen or LassoScreen()).screen(data)
-        )
+        screening = self.screen
+        if not isinstance(screening, Screening):
+            screening = (screening or LassoScreen()).screen(data)
         # What the method's prior includes for certain, whatever the screen thinks of it.
         forced = as_prior(getattr(self.estimator, "prior", None)).forced(data.original_features)
         self._kept = kept = screening.kept | np.isin(data.feature_names, list(forced))
@@ -219,11 +219,8 @@ class Screened(Baseline):
         self.used_fallback_ = screening.used_fallback
         for name in ("p_values_", "inclusion_probabilities_"):
             if hasattr(self.estimator_, name):
-                setattr(
-                    self,
-                    name,
-                    self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan),
-                )
+                values = _unfold(getattr(self.estimator_, name), kept, np.nan)
+                setattr(self, name, self._expand(values, np.nan))
         return _unfold(self.estimator_.support_, kept, False)
 
     def predict(self, X: Any) -> Floats:
@@ -241,9 +238,8 @@ class Screened(Baseline):
         return self.estimator_._outcome
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
-        return _unfold(
-            self.estimator_.coef_, data.features.expand(self._kept), 0.0
-        ), self.estimator_.intercept_
+        columns = data.features.expand(self._kept)
+        return _unfold(self.estimator_.coef_, columns, 0.0), self.estimator_.intercept_
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> Any:

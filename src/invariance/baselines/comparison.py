@@ -78,7 +78,7 @@ _OUTCOMES = {
     "all": "uses all",
 }
 # A method that failed, or of which nothing more is known
-_NOTHING = {
+_FAILED_ROW = {
     "outcome": "failed",
     "selected": (),
     "inclusion_probabilities": None,
@@ -98,7 +98,7 @@ _FAILURES = ValueError, EngineError, np.linalg.LinAlgError
 _NAME_WIDTH = 18
 _TITLE_WIDTH = 17
 # in the picture
-_LONGEST_LABEL = 24
+_LABEL_WIDTH = 24
 _MOST_DRAWN = 40
 
 
@@ -195,7 +195,7 @@ class Comparison(Rendered, pd.DataFrame):
         ax.set_xlabel(f"feature ({k} of {len(features):,})" if k < len(features) else "feature")
         ax.set_ylabel("method")
         true_ones = "" if truth is None else "; true features in green"
-        what = f"Selected for {shorten(self.attrs['outcome'], _LONGEST_LABEL)}{true_ones}"
+        what = f"Selected for {shorten(self.attrs['outcome'], _LABEL_WIDTH)}{true_ones}"
         doubts = [f"{m.Index}: {_differing(m.level)}" for m in self._doubted]
         title(ax, "\n".join([*doubts, what]))
         return ax
@@ -210,7 +210,7 @@ class Comparison(Rendered, pd.DataFrame):
         features = [self.attrs["features"][j] for j in self._leading(_MOST_DRAWN)]
         marks = np.where(self["as_number"], " (least squares)", "")
         methods = [f"{name}{mark}" for name, mark in zip(self.index, marks, strict=True)]
-        return name_labels(features, _LONGEST_LABEL), name_labels(methods, _LONGEST_LABEL)
+        return name_labels(features, _LABEL_WIDTH), name_labels(methods, _LABEL_WIDTH)
 
     @property
     def _plot_size(self) -> Size:
@@ -274,7 +274,7 @@ class Comparison(Rendered, pd.DataFrame):
         shown = self._leading(MOST_FEATURES)
         if len(shown):
             names = name_labels([about["features"][j] for j in shown], _NAME_WIDTH)
-            columns = [(name, *(_cell(m, j) for j in shown)) for name, m in listed]
+            columns = [(name, *(_mark_of(m, j) for j in shown)) for name, m in listed]
             yield from _side_by_side(("feature", *names), columns)
         hidden = np.delete(self._selected.sum(axis=0), shown)
         if len(hidden):
@@ -357,7 +357,7 @@ def _evidence(method: Any) -> str | None:
     return None
 
 
-def _cell(method: Any, j: int) -> str:
+def _mark_of(method: Any, j: int) -> str:
     mark = STATUSES[method.status[j]][0]
     column = _evidence(method)
     value = np.nan if column is None else getattr(method, column)[j]
@@ -589,7 +589,7 @@ def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening
             warnings.simplefilter("always")
             model = _fitted(model, data, screenings)
     except _FAILURES as error:
-        return _NOTHING | {
+        return _FAILED_ROW | {
             "status": np.full(data.n_features, "failed"),
             "coefficients": np.where(single, 0.0, np.nan),
             "column_coefficients": dict.fromkeys(data.features.columns, 0.0),
@@ -621,7 +621,7 @@ def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening
     inside = np.where(feature_values(model, "support_", data), "selected", refused)
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
-    row = _NOTHING | {
+    row = _FAILED_ROW | {
         "outcome": outcome,
         "selected": model.selected_features_,
         "status": np.where(seen, inside, "screened out"),

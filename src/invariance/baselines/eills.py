@@ -22,7 +22,7 @@ from .subsets import check_columns, checked_subsets
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the
 # moments themselves.
 _PIVOT_TOLERANCE = 1e-13
-_MOST_COLUMNS = 300
+_MAX_COLUMNS = 300
 
 
 @dataclass(eq=False, repr=False)
@@ -67,7 +67,7 @@ class EILLS(Baseline):
             raise SettingError(
                 f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36."
             )
-        check_columns("EILLS", data, _MOST_COLUMNS)
+        check_columns("EILLS", data, _MAX_COLUMNS)
         space = checked_subsets("EILLS", data.n_features, self.max_size)
         losses_of = _scorer(data, self.center, float(self.gamma))
         self.losses_ = np.empty(space.n_subsets)

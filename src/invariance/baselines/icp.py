@@ -66,10 +66,9 @@ class ResidualTests:
         )
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
-            by_rows = residual_moments_by_rows(
+            mean[undecided], scatter[undecided] = residual_moments_by_rows(
                 *self._rows, self.counts, *as_lists(columns[undecided]), DEPENDENT
             )
-            mean[undecided], scatter[undecided] = by_rows
         determined = np.all((scatter == 0.0) & (mean == 0.0), axis=1)
         p_values = _smallest(mean, scatter, self.counts)
         p_values = np.minimum(1.0, 2.0 * (n_environments - 1) * p_values)
@@ -80,17 +79,12 @@ class ResidualTests:
         × standard error."""
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
-        quantile = ndtri(1.0 - alpha / 4.0)
-        expand = self.data.features.expand
-        fits = pooled, float(self.data.n_rows)
-        hulls = np.array(
-            [
-                coefficient_hull(*fits, *as_lists(expand(part)), DEPENDENT, quantile)
-                for part in parts
-            ]
-        )
-        units = self._scale[:-1] / self._scale[-1]
-        return np.column_stack([hulls[:, 0].min(axis=0) * units, hulls[:, 1].max(axis=0) * units])
+        settings = DEPENDENT, ndtri(1.0 - alpha / 4.0)
+        lists = (as_lists(self.data.features.expand(part)) for part in parts)
+        n_rows = float(self.data.n_rows)
+        hulls = np.array([coefficient_hull(pooled, n_rows, *each, *settings) for each in lists])
+        ends = np.column_stack([hulls[:, 0].min(axis=0), hulls[:, 1].max(axis=0)])
+        return ends * (self._scale[:-1] / self._scale[-1])[:, None]
 
     @cached_property
     def _rows(self) -> tuple[Floats, Integers]:
@@ -190,12 +184,8 @@ class ICP(Baseline):
 
     @property
     def accepted_(self) -> list[Names]:
-        found = self.subsets_
-        return (
-            found[found["p_value"] > self.alpha]
-            .sort_values("size", kind="stable")["subset"]
-            .tolist()
-        )
+        accepted = self.subsets_.query("p_value > @self.alpha")
+        return accepted.sort_values("size", kind="stable")["subset"].tolist()
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         space = checked_subsets("ICP", data.n_features, self.max_size)
@@ -211,7 +201,8 @@ class ICP(Baseline):
             outside = np.maximum(outside, np.where(masks, 0.0, p_values[:, None]).max(axis=0))
             common &= masks[p_values > self.alpha].all(axis=0)
             exact += (block.start + np.flatnonzero(determined)[:1]).tolist()
-        self._space, self._names = space, np.array(data.feature_names, dtype=object)
+        self._space = space
+        self._names = np.array(data.feature_names, dtype=object)
         if exact:
             names = self._names[space.masks(np.array(exact[:1]))[0]]
             warn(
@@ -319,12 +310,8 @@ class StabilityICP(Baseline):
 def _sample(data: MultiEnvironmentData, rng: np.random.Generator) -> MultiEnvironmentData:
     """As many rows of each environment, drawn with replacement"""
     rows = np.concatenate([rng.choice(data.rows(e), n) for e, n in enumerate(data.counts)])
-    chosen = {
-        "X": data.X[rows],
-        "y": data.y[rows],
-        "environment_index": data.environment_index[rows],
-    }
-    return replace(data, **chosen)
+    index = data.environment_index[rows]
+    return replace(data, X=data.X[rows], y=data.y[rows], environment_index=index)
 
 
 _SMALLEST_ERROR = 1e-10
@@ -386,7 +373,10 @@ def hidden_effects(
     # shifts do not count.
     if intercept:
         names = ("(intercept)", *features.columns)
-        scale = _spread_within(data)
+        own = map(data.rows, range(n_environments))
+        squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in own)
+        spread = np.sqrt(squares / data.n_rows)
+        scale = np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))
         X = (data.X - data.X.mean(axis=0)) / scale
         y = data.y - data.y.mean()
     else:
@@ -394,14 +384,9 @@ def hidden_effects(
         scale = np.abs(data.X).max(axis=0)
         X = data.X / scale
         y = data.y
-    n_contrasts = n_environments if n_environments > 2 else 1
-    quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))
     moments = _with_intercept if intercept else _as_given
-    effects = np.zeros(len(names))
-    p_values = np.ones(len(names))
-    lower = np.full(len(names), -np.inf)
-    upper = np.full(len(names), np.inf)
-    for e in range(n_contrasts):
+    estimates = []
+    for e in range(n_environments if n_environments > 2 else 1):
         inside = data.environment_index == e
         groups = np.flatnonzero(inside), np.flatnonzero(~inside)
         rows, outcome, difference, target, size = moments(X, y, groups)
@@ -419,17 +404,15 @@ def hidden_effects(
         directions = rows @ inverse
         influence = directions * (outcome - directions @ target)[:, None]
         variance = sum(influence[g].var(axis=0, ddof=1) / len(g) for g in groups)
-        beta = inverse @ target
         error = np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
-        effects += beta / n_contrasts
-        tail = stdtr(data.n_rows - 1.0, -np.abs(beta) / error)
-        p_values = np.minimum(p_values, 2.0 * n_environments * tail)
-        lower = np.maximum(lower, beta - quantile * error)
-        upper = np.minimum(upper, beta + quantile * error)
-    columns = slice(int(intercept), None)
-    intervals = np.column_stack([lower, upper])[columns] / scale[:, None]
-    smallest = np.minimum.reduceat(p_values[columns], features.starts[:-1])
-    return np.minimum(1.0, features.widths * smallest), effects[columns] / scale, intervals
+        estimates.append([inverse @ target, error])
+    beta, error = np.array(estimates)[:, :, int(intercept) :].swapaxes(0, 1)
+    margin = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments))) * error
+    intervals = np.column_stack([(beta - margin).max(axis=0), (beta + margin).min(axis=0)])
+    tails = stdtr(data.n_rows - 1.0, -np.abs(beta) / error).min(axis=0)
+    smallest = np.minimum.reduceat(2.0 * n_environments * tails, features.starts[:-1])
+    p_values = np.minimum(1.0, features.widths * smallest)
+    return p_values, (beta / len(beta)).sum(axis=0) / scale, intervals / scale[:, None]
 
 
 Groups = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -465,13 +448,3 @@ def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
     difference[1:, 1:] = (inner - other)[:-1, :-1]
     rows = np.column_stack([np.full(len(y), one), values[:, :-1]])
     return rows, values[:, -1], difference, target, np.abs(inner).max() + np.abs(other).max()
-
-
-def _spread_within(data: MultiEnvironmentData) -> Floats:
-    """(q,) standard deviation of each column inside the environments; its largest value where that
-    is 0."""
-    squares = sum(
-        len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments))
-    )
-    spread = np.sqrt(squares / data.n_rows)
-    return np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))

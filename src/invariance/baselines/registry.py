@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Beyond so many features a comparison screens first where a method is slow with many, unless told
 # otherwise.
-MOST_FEATURES = 16
+MAX_UNSCREENED = 16
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ _BEHIND_SCREENS = (
 METHODS = {method.name: method for method in (*_ALONE, *_BEHIND_SCREENS)}
 LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE)
 REMARKS = (
-    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only "
+    f"Beyond {MAX_UNSCREENED} features ICP, Hidden-ICP, EILLS and Stabilized see by default only "
     "what a Lasso screen "
     "lets pass; these, Stability and BIP run behind one as NAME-screen. From Regression on "
     "invariance is not asked "
@@ -144,4 +144,4 @@ def default_names(n_features: int, left_out: bool = False) -> list[str]:
     many features for it; those that only predict where environments are left out."""
     usual = (method for method in _ALONE if method.kind != "truth" and not method.slow)
     told = [method for method in usual if left_out or not method.predictor]
-    return [m.name if m.many or n_features <= MOST_FEATURES else f"{m.name}-screen" for m in told]
+    return [m.name if m.many or n_features <= MAX_UNSCREENED else f"{m.name}-screen" for m in told]

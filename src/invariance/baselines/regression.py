@@ -37,8 +37,8 @@ from .base import Baseline, Line, kind_for
 
 # Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when
 # steps end.
-_PENALTIES = 12
-_STEPS = 25
+_N_PENALTIES = 12
+_MAX_IRLS_STEPS = 25
 _LEAST_WEIGHT = 1e-5
 _CONVERGED = 1e-5
 
@@ -133,7 +133,7 @@ class PooledRegression(Baseline):
         if self.used_lasso_:
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
             self._lasso = _lasso(data, min(10, data.n_rows // 2), self.random_state)
-            return _kept(self._lasso, data)
+            return _features_kept(self._lasso, data)
         if kind_for(data).by_least_squares:
             p_values, selected = _tested(data, self.alpha)
         else:
@@ -144,7 +144,7 @@ class PooledRegression(Baseline):
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
         if self.used_lasso_:
-            return _per_unit(self._lasso, data)
+            return per_unit(data, self._lasso.coefficients, self._lasso.intercept)
         return super()._coefficients(data, np.ones(data.n_features, dtype=bool))
 
 
@@ -192,16 +192,17 @@ class LassoSelection(Baseline):
         self._lasso = _lasso(data, self.cv, self.random_state)
         self.penalty_ = self._lasso.penalty
         self.lasso_coef_ = self._expand_columns(self._lasso.coefficients, 0.0)
-        return _kept(self._lasso, data)
+        return _features_kept(self._lasso, data)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
-        return _per_unit(self._lasso, data)
+        return per_unit(data, self._lasso.coefficients, self._lasso.intercept)
 
 
-def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> Line:
-    """(q,) coefficients per unit of the columns, and the intercept at 0 of them"""
-    coefficients = fit.coefficients * (np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0))
-    return coefficients, float(fit.intercept - data.X.mean(axis=0) @ coefficients)
+def per_unit(data: MultiEnvironmentData, coefficients: Floats, intercept: float) -> Line:
+    """Return coefficients per unit of the columns (q,), given per standard deviation, and the
+    intercept at 0 of the columns, given at their means."""
+    slopes = coefficients * (np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0))
+    return slopes, float(intercept - data.X.mean(axis=0) @ slopes)
 
 
 def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
@@ -222,14 +223,13 @@ def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
     largest = (
         np.abs(X.T @ (data.y - exposure * (data.y.sum() / exposure.sum()))).max() / data.n_rows
     )
-    penalties = largest * np.logspace(0.0, -3.0, _PENALTIES)
-    predictor = np.empty((_PENALTIES, data.n_rows))
+    penalties = largest * np.logspace(0.0, -3.0, _N_PENALTIES)
+    predictor = np.empty((_N_PENALTIES, data.n_rows))
     for fitted, left in folds.split(X):
         path = _lasso_path(kind, X[fitted], data.y[fitted], exposure[fitted], penalties)
         predictor[:, left] = path[:, 1:] @ X[left].T + path[:, :1]
-    best = int(
-        np.argmin([kind.error(data.y, kind.inverse_link(each), exposure) for each in predictor])
-    )
+    errors = [kind.error(data.y, kind.inverse_link(each), exposure) for each in predictor]
+    best = int(np.argmin(errors))
     found = _lasso_path(kind, X, data.y, exposure, penalties[: best + 1])[-1]
     return LassoFit(found[1:], float(penalties[best]), float(found[0]))
 
@@ -247,7 +247,7 @@ def _lasso_path(
     linear = np.full(len(y), kind.link(start))
     path = np.empty((len(penalties), 1 + X.shape[1]))
     for k, penalty in enumerate(penalties):
-        for _ in range(_STEPS):
+        for _ in range(_MAX_IRLS_STEPS):
             mean = exposure * kind.inverse_link(linear)
             weight = np.maximum(kind.variance(mean), _LEAST_WEIGHT)
             lasso.set_params(alpha=penalty * len(y) / weight.sum())
@@ -260,7 +260,7 @@ def _lasso_path(
     return path
 
 
-def _kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
+def _features_kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
     return np.logical_or.reduceat(fit.coefficients != 0.0, data.features.starts[:-1])
 
 

@@ -20,11 +20,11 @@ from .base import Baseline, Line
 from .subsets import check_columns, checked_subsets
 
 # Samples of rows that say how well the best stable subset could have predicted.
-_SAMPLES = 500
+_N_SAMPLES = 500
 # Of these subsets, those with the largest p-values, where none is stable.
 _LEAST_UNSTABLE = 0.1
 # Share of the outcome's squares that is rounding.
-_NOTHING = 1e-12
+_ROUNDING_SHARE = 1e-12
 
 
 @dataclass(eq=False, repr=False)
@@ -94,13 +94,14 @@ class StabilizedRegression(Baseline):
         )
         averaged = stable & (errors <= np.quantile(sampled, 1.0 - self.alpha_pred))
         subsets = [tuple(np.array(data.feature_names, dtype=object)[mask]) for mask in masks]
-        found = {
-            "subset": subsets,
-            "p_value": p_values,
-            "mean_squared_error": errors,
-            "averaged": averaged,
-        }
-        self.subsets_ = pd.DataFrame(found)
+        self.subsets_ = pd.DataFrame(
+            {
+                "subset": subsets,
+                "p_value": p_values,
+                "mean_squared_error": errors,
+                "averaged": averaged,
+            }
+        )
         self._average = coefficients[averaged].mean(axis=0)
         return np.asarray(masks[averaged].any(axis=0))
 
@@ -129,7 +130,7 @@ def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
     pooled = moments.scatter[-1:]
     rests = rest_moments(moments).scatter[:-1] if several else pooled[:0]
     inside = moments.counts.astype(float)
-    outside = moments.n_rows - moments.counts.astype(float)
+    outside = moments.n_rows - inside
     p_values = np.ones(len(columns))
     errors = np.empty(len(columns))
     coefficients = np.zeros(columns.shape)
@@ -142,16 +143,13 @@ def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
         if several and squares > 0.0:
             left, ranks = np.array([other[1:] for other in others]).T
             added = inside - (rank - ranks)
+            counted = np.maximum(added, 1.0)
             freedom = outside - 1.0 - ranks
             with np.errstate(divide="ignore"):
                 variance = left / (outside - 1.0) * (outside / freedom)
-                ratio = np.where(
-                    added > 0.0, (squares - left) / np.maximum(added, 1.0) / variance, 0.0
-                )
+                ratio = np.where(added > 0.0, (squares - left) / counted / variance, 0.0)
             tests = 1 if len(inside) == 2 else len(inside)
-            p_values[i] = min(
-                1.0, tests * fdtrc(np.maximum(added, 1.0), freedom, np.maximum(ratio, 0.0)).min()
-            )
+            p_values[i] = min(1.0, tests * fdtrc(counted, freedom, np.maximum(ratio, 0.0)).min())
     return p_values, errors, coefficients
 
 
@@ -160,12 +158,9 @@ def _least_squares(scatter: Floats, columns: Integers) -> tuple[Floats, float, i
     the outcome last"""
     whitening = whitening_of(scatter[np.ix_(columns, columns)])
     products = whitening.T @ scatter[columns, -1]
-    left = scatter[-1, -1] - products @ products
-    return (
-        whitening @ products,
-        float(left) if left > _NOTHING * scatter[-1, -1] else 0.0,
-        len(products),
-    )
+    left = float(scatter[-1, -1] - products @ products)
+    squares = left if left > _ROUNDING_SHARE * scatter[-1, -1] else 0.0
+    return whitening @ products, squares, len(products)
 
 
 def _sampled_errors(
@@ -175,7 +170,7 @@ def _sampled_errors(
     coefficients: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """(_SAMPLES,) mean squared errors in all rows of fits to rows drawn with replacement"""
+    """(_N_SAMPLES,) mean squared errors in all rows of fits to rows drawn with replacement"""
     n = data.n_rows
     means = moments.pooled_mean
     left = (data.y - means[-1]) - (data.X - means[:-1]) @ coefficients
@@ -183,8 +178,8 @@ def _sampled_errors(
     design = np.column_stack(
         [np.full(n, n**-0.5), (data.X[:, columns] - means[columns]) @ whitening]
     )
-    moved = np.empty(_SAMPLES)
-    for i in range(_SAMPLES):
+    moved = np.empty(_N_SAMPLES)
+    for i in range(_N_SAMPLES):
         times = np.bincount(rng.integers(n, size=n), minlength=n)
         weighted = design.T * times
         # The columns are orthonormal: what changes coefficients adds its square to the sum of

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
-from typing import TypeVar
 
 import numpy as np
 
-from .._tools.arrays import Integers, Mask
-from .._tools.parallel import ordered_map
+from .._tools.arrays import Integers, Mask, subsets_at
+from .._tools.parallel import Result, ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_count
 from ..data.checks import check_whole_number, rows_text
@@ -19,8 +18,6 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import count_subsets
 from ..screening import SCREENED_FEATURES
-
-Result = TypeVar("Result")
 
 MOST_SUBSETS = 1 << 24
 PER_BLOCK = 1 << 13
@@ -47,7 +44,7 @@ class Subsets:
     def masks(self, positions: Integers) -> Mask:
         """(len(positions), p)"""
         if self.max_size is None:
-            return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
+            return subsets_at(positions, self.n_features)
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         sizes = np.searchsorted(self._first, positions, side="right") - 1
         rank = positions - self._first[sizes]

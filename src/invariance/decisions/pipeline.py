@@ -278,9 +278,12 @@ class FitSettings:
         """By one pass of the engine, at the level of the target."""
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.engine, target)
-        enumerates = isinstance(engine, Enumeration) and asks_for_compatible(self.rule)
-        candidates = Candidates(target) if enumerates else None
-        posterior = engine.run(target, replace(options, visitor=candidates))
+        candidates = None
+        if isinstance(engine, Enumeration) and asks_for_compatible(self.rule):
+            candidates = Candidates(target)
+            posterior = engine.run(target, options, candidates)
+        else:
+            posterior = engine.run(target, options)
         return Findings(
             target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]), candidates
         )

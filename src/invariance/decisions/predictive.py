@@ -23,7 +23,7 @@ from .._tools.progress import ProgressBar
 from .._tools.time_limit import out_of_time
 from ..data.features import as_masks
 from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
-from ..inference.enumeration import Enumeration, Picked, Run, target_blocks
+from ..inference.enumeration import Enumeration, EnumerationPass, Picked, target_blocks
 from ..inference.replicas import CompiledSampler
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, FlipGuess, GuessesFlips
@@ -262,8 +262,8 @@ class Candidates:
         blocks = target_blocks(
             replace(self.target, model=self.target.model.untilted), self.tolerance
         )
-        run = Run.over(blocks, 0, self.least)
-        for _ in blocks.parts(run, replace(options, visitor=self), "scoring compatible subsets"):
+        run = EnumerationPass.over(blocks, 0, self.least)
+        for _ in blocks.parts(run, options, self, "scoring compatible subsets"):
             pass
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,13 @@ from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
 from ..priors import BoundPrior
 
-if TYPE_CHECKING:
-    from .enumeration import Picked
-
 AGREEMENT = 1e-6
 EXAMPLES = 64  # of subsets that cannot be scored
 _MOST_REMARKED = 20
-_CHEAP_STEPS = 2_000_000_000  # 28 features in five environments: about ten seconds of one core
+RESCORED = 20  # leading subsets that are scored again from the rows
+_STEPS_OF_A_QUICK_ENUMERATION = (
+    2_000_000_000  # 28 features in five environments: about ten seconds of one core
+)
 _LONG_STEPS = 4_500_000_000  # half a minute of one core
 # About as many as sampling scores, with the search for compatible subsets, if a flip takes as long
 # as a score.
@@ -104,27 +104,13 @@ class Target:
         return EngineError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
 
 
-class Visitor(Protocol):
-    """Takes subsets that may be compatible with invariance while all are scored, in their order.
-    least (c + 1,): smallest gain of interest, by columns of the pooled fit, raised in place"""
-
-    tolerance: Tolerance
-    least: Floats
-
-    def add(self, part: Picked) -> None: ...
-
-
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run: none of it changes the result except the random generator.
-
-    visitor : what takes subsets from an engine that scores all of them; others do not ask it
-    """
+    """How to run: none of it changes the result except the random generator."""
 
     n_jobs: int | None = None
     rng: Rng = field(default_factory=np.random.default_rng)
     progress: ProgressMode = "auto"
-    visitor: Visitor | None = None
 
 
 Report = Callable[[int, str], object]  # shows progress: so many steps, and a text
@@ -155,7 +141,7 @@ def choose_engine(engine: str | Engine, target: Target) -> Engine:
 
     model = target.model
     n_subsets = target.prior.support_size()
-    cheap = enumeration_steps(target) <= _CHEAP_STEPS
+    cheap = enumeration_steps(target) <= _STEPS_OF_A_QUICK_ENUMERATION
     slow = not cheap and model.flip_steps(1.0) >= model.n_features * model.steps_per_subset
     if isinstance(engine, str) and engine == "auto":
         engine = "exact" if cheap or (slow and n_subsets <= _SAMPLED_SUBSETS) else "tempering"
@@ -174,7 +160,10 @@ def _announce(target: Target, n_scored: int) -> None:
     listed = target.model.dense_advantage * per_subset
     if n_scored * per_subset <= _LONG_STEPS:
         return
-    most = max((m for m in range(1, f) if listed * count_subsets(f, m) <= _CHEAP_STEPS), default=1)
+    most = max(
+        (m for m in range(1, f) if listed * count_subsets(f, m) <= _STEPS_OF_A_QUICK_ENUMERATION),
+        default=1,
+    )
     wait = duration(30.0 * n_scored * per_subset / _LONG_STEPS)
     what = f"scoring about {n_scored:,} subsets of {f} features takes about {wait} on one core"
     remedies = (
@@ -287,7 +276,8 @@ class ScoredSubsets:
     most 64"""
 
     def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
-        self._score, self._memory = score, Memory(most)
+        self._score = score
+        self._memory = Memory(most)
         self.without_value = np.zeros((0, width), dtype=bool)
 
     def values(self, subsets: Mask) -> Floats:

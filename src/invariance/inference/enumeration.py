@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask, Rng
+from .._tools.arrays import Floats, Integers, Mask, Rng, subsets_at
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import duration, format_count
@@ -33,6 +32,7 @@ from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior
 from .base import (
     EXAMPLES,
+    RESCORED,
     RunOptions,
     Target,
     common_fields,
@@ -94,7 +94,17 @@ class Picked(NamedTuple):
         return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
 
 
-class Run(NamedTuple):
+class Visitor(Protocol):
+    """Takes subsets that may be compatible with invariance while all are scored, in their order.
+    least (c + 1,): smallest gain of interest, by columns of the pooled fit, raised in place"""
+
+    tolerance: Tolerance
+    least: Floats
+
+    def add(self, part: Picked) -> None: ...
+
+
+class EnumerationPass(NamedTuple):
     """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these
     exceed; least (c + 1,): of a `Visitor`, or none; log_masses (n_blocks,): filled; whole
     (n_positions,), or none: filled with log p(z)Λ(z)"""
@@ -108,7 +118,7 @@ class Run(NamedTuple):
     @classmethod
     def over(
         cls, blocks: SubsetBlocks, keep: int, least: Floats = NO_GAIN, whole: bool = False
-    ) -> Run:
+    ) -> EnumerationPass:
         masses = np.full(blocks.n_blocks, -np.inf)
         return cls(
             keep, np.array([-np.inf]), least, masses, np.empty(blocks.n_positions if whole else 0)
@@ -128,10 +138,8 @@ class _Blocks(ABC):
         self.prior = prior
         self.n_features = walk.n_features
         columns = walk.model.free_columns
-        self._columns, self._forced_columns = (
-            columns[walk.free].astype(np.int64),
-            int(columns[walk.forced].sum()),
-        )
+        self._columns = columns[walk.free].astype(np.int64)
+        self._forced_columns = int(columns[walk.forced].sum())
         self._sizes = prior.log_size_weight > -np.inf
 
     @property
@@ -143,37 +151,36 @@ class _Blocks(ABC):
         """Return the subsets of a block with their log posterior; least: as in `Visitor`, if
         gains are asked for."""
 
-    def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
+    def part(self, task: int, run: EnumerationPass) -> tuple[_Sums, Picked | None]:
         """Of the blocks of a task: sums, and where there is a `least`, subsets that may be
         compatible"""
         scored = self.scored(task, run.least if run.least.size else None)
         if run.whole.size:
-            run.whole[scored.start : scored.start + len(scored.log_posterior)] = (
-                scored.log_posterior
-            )
+            stop = scored.start + len(scored.log_posterior)
+            run.whole[scored.start : stop] = scored.log_posterior
         sums = _Sums.of(scored, run.keep, run.lowest[0])
         run.log_masses[task] = sums.log_total
         if not run.least.size:
             return sums, None
         places = np.flatnonzero(~np.isnan(scored.gain))
         log_ratio = scored.log_ratio[places]
-        figures = (
-            scored.gain[places],
-            scored.columns(places),
-            scored.log_posterior[places] - log_ratio,
-            log_ratio,
+        log_prior = scored.log_posterior[places] - log_ratio
+        columns = scored.columns(places)
+        return sums, Picked(
+            scored.gain[places], columns, log_prior, log_ratio, scored.masks(places)
         )
-        return sums, Picked(*figures, scored.masks(places))
 
-    def parts(self, run: Run, options: RunOptions, text: str) -> Iterator[_Sums]:
+    def parts(
+        self, run: EnumerationPass, options: RunOptions, visitor: Visitor | None, text: str
+    ) -> Iterator[_Sums]:
         """Yield the sums of each task in the order of the blocks, whatever thread scored them,
         after what it picked has gone to the visitor."""
         with ProgressBar(text, self.n_tasks, options.progress) as bar:
             for sums, picked in ordered_map(
                 lambda task: self.part(task, run), range(self.n_tasks), options.n_jobs
             ):
-                if options.visitor is not None and picked is not None:
-                    options.visitor.add(picked)
+                if visitor is not None and picked is not None:
+                    visitor.add(picked)
                 yield sums
                 bar.advance()
 
@@ -213,7 +220,7 @@ class DenseBlocks(_Blocks):
                 1, min(self.n_blocks // _FEWEST_TASKS, _MOST_IN_A_TASK >> self.n_low)
             )
 
-    def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
+    def part(self, task: int, run: EnumerationPass) -> tuple[_Sums, Picked | None]:
         if self._compiled is None:
             return super().part(task, run)
         size = len(self._low_sizes)
@@ -243,15 +250,12 @@ class DenseBlocks(_Blocks):
 
     def _summed(self, sums: Sums) -> _Sums:
         n_undecidable, n, _ = sums.number.tolist()
-        examples = sums.undecidable[sums.undecidable >= 0][:EXAMPLES]
+        examples = self.masks(sums.undecidable[sums.undecidable >= 0][:EXAMPLES])
         order = np.lexsort((sums.positions[:n], -sums.values[:n]))
         leading = sums.positions[order], sums.values[order], sums.ratios[order]
         log_scale, total, weighted = sums.total.tolist()
-        pairs = sums.pairs + sums.pairs.T
-        np.fill_diagonal(pairs, np.diagonal(sums.pairs))
-        return _Sums(
-            log_scale, total, pairs, weighted, n_undecidable, self.masks(examples), *leading
-        )
+        pairs = sums.pairs + np.tril(sums.pairs, -1).T
+        return _Sums(log_scale, total, pairs, weighted, n_undecidable, examples, *leading)
 
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
         prior = self.prior
@@ -279,8 +283,7 @@ class DenseBlocks(_Blocks):
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
-        octets = positions.astype("<u8").view(np.uint8).reshape(-1, 8)
-        return np.unpackbits(octets, axis=1, count=self.n_features, bitorder="little").view(bool)
+        return subsets_at(positions, self.n_features)
 
 
 class ListedBlocks(_Blocks):
@@ -409,23 +412,22 @@ class Enumeration:
     """
 
     keep: int = 4096
-    rescore: int = 20
+    rescore: int = RESCORED
     in_memory: int = 1 << 24
     time_limit: float | None = 3600.0
 
-    def run(self, target: Target, options: RunOptions) -> Posterior:
+    def run(self, target: Target, options: RunOptions, visitor: Visitor | None = None) -> Posterior:
+        """Score all subsets; a visitor takes those that may be compatible on the way."""
         started = time.perf_counter()
         self._refuse_hours(target)
         model = target.model
         prior = target.prior
-        visitor = options.visitor
         blocks = target_blocks(target, None if visitor is None else visitor.tolerance)
         free = blocks.walk.free
         least = NO_GAIN if visitor is None else visitor.least
-        run = Run.over(blocks, self.keep, least, blocks.n_positions <= self.in_memory)
-        whole = run.whole if run.whole.size else None
+        run = EnumerationPass.over(blocks, self.keep, least, blocks.n_positions <= self.in_memory)
         sums = None
-        for part in blocks.parts(run, options, "scoring subsets"):
+        for part in blocks.parts(run, options, visitor, "scoring subsets"):
             sums = part if sums is None else sums.joined(part, self.keep)
             run.lowest[0] = sums.lowest(self.keep)
         if sums is None or sums.total == 0.0:
@@ -435,8 +437,8 @@ class Enumeration:
         check = rescore_leading(model, masks, sums.log_ratio, self.rescore)
         if check.changed:
             sums = sums.corrected(draws, check.log_ratios)
-            if whole is not None:
-                whole[sums.positions] = sums.log_posterior
+            if run.whole.size:
+                run.whole[sums.positions] = sums.log_posterior
         notes = check.notes
         if sums.n_undecidable:
             reasons = "; ".join(model.outside_support(target.masks(sums.undecidable, free)))
@@ -444,16 +446,13 @@ class Enumeration:
             notes = (*notes, f"{n_subsets} are outside the support: {reasons}.")
         # Rounding must not make a probability exceed one.
         pairs = np.minimum(sums.pairs / sums.total, 1.0)
-        p = target.n_features
-        forced = prior.forced
-        pairwise = np.zeros((p, p))
+        inclusion = prior.forced_in.astype(float)
+        inclusion[free] = np.diagonal(pairs)
+        pairwise = np.outer(inclusion, inclusion)
         pairwise[np.ix_(free, free)] = pairs
-        pairwise[np.ix_(forced, free)] = np.diagonal(pairs)
-        pairwise[np.ix_(free, forced)] = np.diagonal(pairs)[:, None]
-        pairwise[np.ix_(forced, forced)] = 1.0
         posterior = Posterior(
             **common_fields(target),
-            inclusion=np.diagonal(pairwise).copy(),
+            inclusion=inclusion,
             pairwise=pairwise,
             masks=masks,
             log_ratios=check.log_ratios,
@@ -466,10 +465,10 @@ class Enumeration:
                 "seconds": time.perf_counter() - started,
                 "subsets_scored": blocks.n_positions,
                 "subsets_undecidable": sums.n_undecidable,
-                "streamed": whole is None,
+                "streamed": not run.whole.size,
                 "rescoring_difference": check.difference,
             },
-            source=ExactSource(target, blocks, free, sums.log_total, run.log_masses, whole),
+            source=ExactSource(target, blocks, free, sums.log_total, run.log_masses, run.whole),
         )
         return with_remarks(target, posterior)
 
@@ -514,16 +513,19 @@ class _Sums:
         weights = np.empty_like(log_posterior)
         exp_shifted(log_posterior, max(log_maximum, -1e300), weights)
         weighted = float(weighted_sum(weights, log_posterior))
+        total, pairs = scored.inclusion(weights)
         best = np.flatnonzero(log_posterior > threshold)
         best = best[np.argsort(-log_posterior[best], kind="stable")[:keep]]
-        positions: Integers = scored.start + best
-        top = log_posterior[best]
-        top_ratio = scored.log_ratio[best]
-        n_undecidable = len(scored.undecidable)
-        examples = scored.masks(scored.undecidable[:EXAMPLES])
-        total, pairs = scored.inclusion(weights)
         return cls(
-            log_maximum, total, pairs, weighted, n_undecidable, examples, positions, top, top_ratio
+            log_maximum,
+            total,
+            pairs,
+            weighted,
+            len(scored.undecidable),
+            scored.masks(scored.undecidable[:EXAMPLES]),
+            scored.start + best,
+            log_posterior[best],
+            scored.log_ratio[best],
         )
 
     def lowest(self, keep: int) -> float:
@@ -535,24 +537,29 @@ class _Sums:
         scale = max(self.log_scale, part.log_scale, -1e300)
         old = np.exp(self.log_scale - scale)
         new = np.exp(part.log_scale - scale)
-        table: list[NDArray[Any]] = [self.positions, self.log_posterior, self.log_ratio]
+        positions = self.positions
+        log_posterior = self.log_posterior
+        log_ratio = self.log_ratio
+        undecidable = self.undecidable
         if len(part.positions):
-            others = part.positions, part.log_posterior, part.log_ratio
-            joint = [np.concatenate(pair) for pair in zip(table, others, strict=True)]
-            order = np.argsort(-joint[1], kind="stable")[
-                :keep
-            ]  # of equal ones the earlier position first
-            table = [values[order] for values in joint]
+            log_posterior = np.append(log_posterior, part.log_posterior)
+            # Of equal ones the earlier position comes first.
+            order = np.argsort(-log_posterior, kind="stable")[:keep]
+            positions = np.append(positions, part.positions)[order]
+            log_posterior = log_posterior[order]
+            log_ratio = np.append(log_ratio, part.log_ratio)[order]
+        if part.n_undecidable:
+            undecidable = smallest(np.concatenate([undecidable, part.undecidable]))
         return _Sums(
             scale,
             old * self.total + new * part.total,
             old * self.pairs + new * part.pairs,
             old * self.weighted + new * part.weighted,
             self.n_undecidable + part.n_undecidable,
-            smallest(np.concatenate([self.undecidable, part.undecidable]))
-            if part.n_undecidable
-            else self.undecidable,
-            *table,
+            undecidable,
+            positions,
+            log_posterior,
+            log_ratio,
         )
 
     def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:
@@ -585,14 +592,14 @@ class _Sums:
 @dataclass(frozen=True, eq=False)
 class ExactSource:
     """Answers for any subset. free (f,): the features of `blocks`; block_log_mass (n_blocks,);
-    log_posterior (n_positions,): up to `log_evidence`, where it was kept"""
+    log_posterior (n_positions,): up to `log_evidence`, or none where it was not kept"""
 
     target: Target
     blocks: SubsetBlocks
     free: Integers
     log_evidence: float
     block_log_mass: Floats
-    log_posterior: Floats | None
+    log_posterior: Floats
 
     def log_probability(self, masks: Mask) -> Floats:
         return self.target.log_joint(masks) - self.log_evidence
@@ -608,7 +615,7 @@ class ExactSource:
         return self.target.masks(draws, self.free)
 
     def leading(self, mass: float) -> SubsetTable | None:
-        if self.log_posterior is None:
+        if not self.log_posterior.size:
             return None
         order = np.argsort(-self.log_posterior, kind="stable")
         cumulative = np.cumsum(np.exp(self.log_posterior[order] - self.log_evidence))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import entr, expit, logsumexp
 
-from .._tools.arrays import Floats, Mask, Rng
+from .._tools.arrays import Floats, Mask, Rng, subsets_at
 from ..kernels.active_set import Scoring
 from ..kernels.cholesky import LARGE, subset_work
 from ..kernels.mean_field import (
@@ -137,17 +137,13 @@ def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
         size = len(chosen)
         changes = []
         if chosen == tuple(range(size)):
-            changes += [(cost + values[size - 1], chosen[:-1])] if 0 < size <= first else []
-            changes += (
-                [(cost - values[size], (*chosen, size))]
-                if first <= size < min(room, len(values))
-                else []
-            )
-        for i, (position, following) in enumerate(
-            zip(chosen, (*chosen[1:], len(values)), strict=False)
-        ):
-            if position + 1 < following:
-                moved = (*chosen[:i], position + 1, *chosen[i + 1 :])
+            if 0 < size <= first:
+                changes.append((cost + values[size - 1], chosen[:-1]))
+            if first <= size < min(room, len(values)):
+                changes.append((cost - values[size], (*chosen, size)))
+        for i, position in enumerate(chosen):
+            moved = (*chosen[:i], position + 1, *chosen[i + 1 :])
+            if position + 1 < len(values) and len(set(moved)) == size:
                 changes.append((cost + values[position] - values[position + 1], moved))
         for change in changes:
             if change[1] not in seen:
@@ -230,9 +226,7 @@ class FreeSpace:
 
     @cached_property
     def table_draws(self) -> Mask:
-        return (
-            np.arange(len(self.table))[:, None] >> np.arange(len(self.target.prior.free)) & 1
-        ).astype(bool)
+        return subsets_at(np.arange(len(self.table)), len(self.target.prior.free))
 
     @cached_property
     def table_log_joint(self) -> Floats:
@@ -262,12 +256,9 @@ class FreeSpace:
         value = self.table_log_joint
         flipped = [value[codes ^ (1 << j)] for j in range(self.table_draws.shape[1])]
         best_neighbour = np.max(flipped, axis=0, initial=-np.inf)
-        peaks = np.flatnonzero(
-            (value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf)
-        )
-        return self.target.masks(
-            self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]]
-        )
+        peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant))
+        leading = peaks[np.argsort(-value[peaks], kind="stable")[:most]]
+        return self.target.masks(self.table_draws[leading])
 
     def scorer(self, memory: int, searching: bool) -> Scorer:
         """Remembers so many draws, in a memory of its own if compiled; collinear ones have a value
@@ -414,7 +405,7 @@ def climb(
         done += steps
         report(steps, f"ELBO {elbo[done - 1]:.1f}")
     last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
-    return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
+    return Climb([*leaders, last], elbo, error, feasible)
 
 
 class Ascent(NamedTuple):
@@ -447,11 +438,8 @@ def measured(space: FreeSpace, climbed: Climb, rng: Rng, fresh: int, scorer: Sco
             space.target.prior.over_free.log_prob(draws) + space.log_ratios(draws, scorer) - log_q
         )
         elbo, error, share = _restricted_elbo(values, weights, exact)
-        results.append(
-            Ascent(
-                logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass)), climbed
-            )
-        )
+        feasible = share * float(np.exp(q.log_support_mass))
+        results.append(Ascent(logits, iteration, elbo, error, feasible, climbed))
     return max(results, key=lambda result: (result.elbo, -result.iteration))
 
 

@@ -3,9 +3,9 @@ help only together (synergies), and swaps of members for look-alikes around what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import cycle, islice, product
 from operator import itemgetter
 from typing import Any
 
@@ -35,7 +35,7 @@ from .replicas import (
 )
 
 _LEAST_GAIN = 1e-6
-_MOST_STEPS = 200  # of steepest ascent, which ends well before
+_MAX_CLIMB_STEPS = 200  # of steepest ascent, which ends well before
 # each a column and at most so many partners
 _MOST_SYNERGIES = 6
 _PARTNERS = 5
@@ -44,18 +44,18 @@ _FOLLOWING = 6  # columns that follow a synergy in a regression of the outcome
 # Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of
 # their number.
 _CHANCE = 4.0
-_SWEEPS = 20  # at each temperature: more searches find more than longer ones
+_SWEEPS_OF_A_SEARCH = 20  # at each temperature: more searches find more than longer ones
 _THRIFT = 3.0  # nats that one kind of search pays for each member while it is hot
 # columns of a regression: few enough to be searched thoroughly, a few times those that matter
 _PATH = 30
 _MOST_MODES = 8
 _RELEVANT_NATS = 15.0
 # Searching ends when enough of the searches have come this near to the best subset, in nats, or
-# when this many times the asked-for number of searches has been spent. With fewer than _FEW of them
-# the best subset is in doubt.
+# when this many times the asked-for number of searches has been spent. With fewer than
+# _FEWEST_NEAR of them the best subset is in doubt.
 _NEAR = 3.0
 PATIENCE = 4
-_FEW = 3
+_FEWEST_NEAR = 3
 SAME = 1e-6  # between log p(z)Λ(z) of two subsets, up to rounding
 # where nothing is sampled
 _REPLICAS = 4
@@ -67,26 +67,26 @@ MISSED_SHARE = 1 / 50  # a subset is missed by a law that gives it less of its p
 _STEEPEST = 10.0
 _WITHIN_NATS = 8.0
 _MOST_PEAKS = 24
-_ROUNDS = 3
+_ROUNDS_OF_SWAPS = 3
 _REPLACEMENTS = 4
 _MOST_WORK = 1e10
 
-_SEARCHING = "searches for the most probable subsets"  # as a limit on the time lists it
+_MODE_SEARCH = "searches for the most probable subsets"  # as a limit on the time lists it
 
 # A subset (d,) and its log p(z)Λ(z).
-Mode = tuple[Mask, float]
-_value = itemgetter(1)
-Groups = tuple[int, int]
+ScoredMode = tuple[Mask, float]
+_log_posterior = itemgetter(1)
+GroupRange = tuple[int, int]
 # Of searches: rules for blocks, thrift, and columns that may enter; see `CompiledSampler.search`.
 Kind = tuple[tuple[BlockRule, BlockRule], float, Mask | None]
-_NONE = np.empty(0, np.int64)
+_NO_COLUMNS = np.empty(0, np.int64)
 
 
 def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
     """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none
     helps."""
     prior = sampler.prior
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_CLIMB_STEPS):
         change = flip_changes(sampler.scoring, state, included)
         gains = change + prior_changes(prior.log_odds, prior.by_size, prior.free, included)
         gains[np.isnan(gains)] = -np.inf
@@ -130,7 +130,7 @@ def _best_exchange(
     return best
 
 
-def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
+def groupings(sampler: CompiledSampler) -> tuple[GroupRange, GroupRange]:
     """Groups whose second moments are added up: first and one past the last, within environments
     and over the pool."""
     n_environments = len(sampler.scoring.weights) - 1
@@ -139,10 +139,10 @@ def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
 
 def regression_path(
     sampler: CompiledSampler,
-    groups: Groups,
+    groups: GroupRange,
     damping: float,
     length: int,
-    given: Integers = _NONE,
+    given: Integers = _NO_COLUMNS,
     apart: Any = False,
 ) -> Mask:
     """(d,) at most `length` columns: the given ones and what a regression adds, except those
@@ -164,17 +164,14 @@ class Synergies:
     whether they leave next to nothing of the outcome."""
 
     def __init__(self, sampler: CompiledSampler, starts: Integers) -> None:
-        self.sampler, n, width = (
-            sampler,
-            len(starts),
-            1 + min(_PARTNERS, max(sampler.n_free - 1, 0)),
-        )
+        self.sampler = sampler
+        n = len(starts)
+        width = 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))
 
-        def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
+        def found(how: tuple[GroupRange, float]) -> tuple[NDArray[Any], ...]:
             groups, closest = how
             members = np.zeros((n, width), np.int64)
-            sizes = np.zeros(n, np.int64)
-            joint = np.zeros(n, np.int64)
+            sizes, joint = np.zeros((2, n), np.int64)
             cliques(
                 sampler.scoring, *groups, sampler.free, closest, FORWARD, starts, members, 0, sizes
             )
@@ -184,7 +181,7 @@ class Synergies:
             return members, sizes, sampler.n_rows * gains, joint, determining
 
         parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), sampler.n_jobs)
-        joined = (np.concatenate(part) for part in zip(*parts, strict=True))
+        joined = map(np.concatenate, zip(*parts, strict=True))
         self.members, self.sizes, self.gains, self.joint, self.determining = joined
 
     def leading(self) -> list[Integers]:
@@ -192,14 +189,11 @@ class Synergies:
         strongest first."""
         found: dict[frozenset[int], Integers] = {}
         for s in np.argsort(-self.gains, kind="stable"):
-            if (
-                self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns)
-                or len(found) == _MOST_SYNERGIES
-            ):
+            if self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns):
                 break
             columns = self.members[s, : self.joint[s]]
             found.setdefault(frozenset(columns.tolist()), columns)
-        return list(found.values())
+        return list(found.values())[:_MOST_SYNERGIES]
 
     def disjoint(self) -> Integers:
         """The columns of all leading synergies that share none with a stronger one."""
@@ -219,16 +213,16 @@ class Synergies:
             )
         return chosen
 
-    def climbed(self) -> list[Mode]:
+    def climbed(self) -> list[ScoredMode]:
         """Where steepest ascent leads from each leading synergy and from all of them together"""
-        starts = []
         forced = self.sampler.start
-        for columns in (*self.leading(), self.disjoint()) if self.leading() else ():
-            starts.append(forced.copy())
-            starts[-1][columns[: self.sampler.capacity - int(forced.sum())]] = True
+        leading = self.leading()
+        starts = np.repeat(forced[None], len(leading) + bool(leading), axis=0)
+        for included, columns in zip(starts, (*leading, self.disjoint()), strict=False):
+            included[columns[: self.sampler.capacity - int(forced.sum())]] = True
         return _climbed(self.sampler, starts)
 
-    def best_step(self, included: Mask) -> Mode:
+    def best_step(self, included: Mask) -> ScoredMode:
         """The best subset to which steepest ascent leads after one clique changed as a whole, from
         `included` (d,) or from the forced columns alone."""
         if not len(self.sizes):
@@ -243,7 +237,7 @@ class Synergies:
             return found
 
         starts = ordered_map(scanned, [included, self.sampler.start], self.sampler.n_jobs)
-        return max(_climbed(self.sampler, list(starts)), key=_value)
+        return max(_climbed(self.sampler, starts), key=_log_posterior)
 
     def undecidable(self) -> Mask:
         """(m, p) subsets of features that pick each other and that cannot be decided; with rows,
@@ -257,7 +251,9 @@ class Synergies:
         blocks = [np.sort(own[sampler.free[own]][: sampler.capacity]) for own in cliques]
         starts = np.cumsum([0, *map(len, blocks)])
         values = np.empty(len(blocks))
-        score_subsets(sampler.scoring, np.nan, starts, np.concatenate([_NONE, *blocks]), values)
+        score_subsets(
+            sampler.scoring, np.nan, starts, np.concatenate([_NO_COLUMNS, *blocks]), values
+        )
         found = wanted[np.isnan(values)][:EXAMPLES]
         masks = np.zeros((len(found), sampler.n_columns), bool)
         for mask, s in zip(masks, found, strict=True):
@@ -265,11 +261,13 @@ class Synergies:
         return np.unique(masks[:, sampler.features], axis=0)
 
 
-def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
+def _climbed(sampler: CompiledSampler, starts: Iterable[Mask]) -> list[ScoredMode]:
     state = active_set(len(sampler.scoring.weights), sampler.n_columns, sampler.capacity + 1)
+    found = []
     for included in starts:
         climb(sampler, included, state)
-    return [(included, sampler.value_of(included)) for included in starts]
+        found.append((included, sampler.value_of(included)))
+    return found
 
 
 @dataclass
@@ -279,14 +277,14 @@ class Searched:
     every temperature (t, d), and log Λ (t,)"""
 
     interest: Floats
-    ends: list[Mode] = field(default_factory=list)
-    stepped: list[Mode] = field(default_factory=list)
+    ends: list[ScoredMode] = field(default_factory=list)
+    stepped: list[ScoredMode] = field(default_factory=list)
     states: list[tuple[Mask, Floats]] = field(default_factory=list)
     synergies: Synergies | None = None
 
     @property
-    def best(self) -> Mode:
-        return max(self.ends + self.stepped, key=_value)
+    def best(self) -> ScoredMode:
+        return max(self.ends + self.stepped, key=_log_posterior)
 
     @property
     def n_near(self) -> int:
@@ -296,21 +294,19 @@ class Searched:
     @property
     def hidden(self) -> bool:
         """Whether so few came near that a better subset may have been missed."""
-        return self.n_near < _FEW
+        return self.n_near < _FEWEST_NEAR
 
     def found_often(self, n_kinds: int) -> bool:
         """Whether as many came near as there are searches of one kind out of n_kinds."""
         return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
-    def best_met(self, sampler: AnySampler) -> Mode:
+    def best_met(self, sampler: AnySampler) -> ScoredMode:
         """The best subset that any replica has met, or that synergies led to."""
-        return max(sampler.bests() + self.stepped, key=_value)
+        return max(sampler.bests() + self.stepped, key=_log_posterior)
 
     def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
         """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
-        coldest, log_ratios = (
-            np.array([values[-1] for values in part]) for part in zip(*self.states, strict=True)
-        )
+        coldest, log_ratios = (np.array(part)[:, -1] for part in zip(*self.states, strict=True))
         left = zip(coldest, sampler.log_posterior(coldest, log_ratios).tolist(), strict=True)
         return leading_modes([*self.ends, *self.stepped, *left, *sampler.bests()])
 
@@ -357,7 +353,7 @@ def _generic_searches(
         result.ends += zip(chains.best_included, chains.best.tolist(), strict=True)
         result.interest += (chains.flips / np.maximum(chains.n_flips, 1.0)).sum(axis=0)
         sampler.report(c, f"best {result.best[1]:.1f}")
-        if result.found_often(2) or out_of_time(_SEARCHING):
+        if result.found_often(2) or out_of_time(_MODE_SEARCH):
             break
     return result
 
@@ -387,21 +383,20 @@ def _compiled_searches(
 
     def anneal(turn: tuple[CompiledReplica, Kind]) -> tuple[Best, Floats]:
         replica, (rules, thrift, free) = turn
-        return sampler.search(replica, Proposals(betas, rules, nothing), _SWEEPS, thrift, free)
+        return sampler.search(
+            replica, Proposals(betas, rules, nothing), _SWEEPS_OF_A_SEARCH, thrift, free
+        )
 
     result = Searched(np.zeros(sampler.n_columns), stepped=climbed, synergies=synergies)
     least = max(searches, -(-len(kinds) // len(sampler.replicas)))
     for number in range(max(PATIENCE * searches, least)):
-        turns = [
-            (replica, kinds[(number + i) % len(kinds)])
-            for i, replica in enumerate(sampler.replicas)
-        ]
+        turns = zip(sampler.replicas, islice(cycle(kinds), number, None), strict=False)
         for found, interest in ordered_map(anneal, turns, sampler.n_jobs):
             result.interest += interest
             result.ends.append((found.included, float(found.log_posterior[0])))
             sampler.report(1, f"best {result.best[1]:.1f}")
         result.states += [(replica.included, replica.log_ratios) for replica in sampler.replicas]
-        if out_of_time(_SEARCHING):
+        if out_of_time(_MODE_SEARCH):
             break
         if number + 1 >= least and result.found_often(len(kinds)):
             better = synergies.best_step(result.best[0])
@@ -412,13 +407,14 @@ def _compiled_searches(
     return result
 
 
-def leading_modes(found: list[Mode]) -> tuple[Mask, Floats]:
+def leading_modes(found: list[ScoredMode]) -> tuple[Mask, Floats]:
     """The best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,): those within 15
     nats of the best."""
-    distinct = {included.tobytes(): (included, value) for included, value in found}
+    distinct = {mode[0].tobytes(): mode for mode in found}
     ranked = sorted(distinct.items(), key=lambda item: (-item[1][1], item[0]))[:_MOST_MODES]
-    chosen = [mode for _, mode in ranked if mode[1] > ranked[0][1][1] - _RELEVANT_NATS]
-    return np.array([included for included, _ in chosen]), np.array([value for _, value in chosen])
+    included, values = (np.array(part) for part in zip(*(mode for _, mode in ranked), strict=True))
+    relevant = values > values[0] - _RELEVANT_NATS
+    return included[relevant], values[relevant]
 
 
 # ---------------------------------------------------------------- around known modes
@@ -456,7 +452,7 @@ def with_swaps(target: Target, modes: Mask) -> Mask:
     most = int(_MOST_WORK / work)
     leading = modes
     swapped = np.zeros_like(modes[:0])
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS_OF_SWAPS):
         fresh = leading[~(leading[:, None] == swapped).all(axis=2).any(axis=1)][
             : most - len(swapped)
         ]
@@ -495,13 +491,13 @@ def _apart(target: Target, masks: Mask) -> Mask:
     order = order[value[order] >= value.max() - _WITHIN_NATS]
     masks = masks[order]
     value = value[order]
-    kept = np.zeros(len(masks), dtype=bool)
+    kept: list[int] = []
     reached = np.full(len(masks), -np.inf)
     for s in range(len(masks)):
         if reached[s] < value[s] + np.log(MISSED_SHARE):
-            kept[s] = True
+            kept.append(s)
             log_law = around(target, masks[s]).log_prob(masks)
             reached = np.maximum(reached, value[s] - log_law[s] + log_law)
-        if kept.sum() == _MOST_PEAKS:
+        if len(kept) == _MOST_PEAKS:
             break
     return masks[kept]

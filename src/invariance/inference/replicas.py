@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, subsets_at
 from .._tools.parallel import ordered_map
 from ..exceptions import EngineError
 from ..kernels.active_set import Scoring, active_set
@@ -30,7 +30,7 @@ _BY_ROWS = (
     3  # last temperatures at which a search scores from the rows what second moments cannot decide
 )
 # half the gain of an impossible flip: finite, so that there is one to choose where none is possible
-_FARTHEST = -1e6
+_LOWEST_HALF_GAIN = -1e6
 # Without a compiled scorer: features for each exchange of a sweep; up to so many features every
 # sweep flips all; of more, the most interesting ones and one in so many of the others.
 _GENERIC_BLOCK = 4
@@ -38,10 +38,12 @@ _FEATURES_PER_EXCHANGE = 4
 ALL_FLIPPED = 64
 _OTHERS_FLIPPED = 8
 # of a generic search at each temperature; flips where the model guesses good ones
-_SWEEPS = 10
+_SWEEPS_OF_A_GENERIC_SEARCH = 10
 _GUIDED_FLIPS = 20
 
-Law = tuple[Scoring, SubsetPrior, Best]  # what is sampled, and where the best subset is noted
+SampledLaw = tuple[
+    Scoring, SubsetPrior, Best
+]  # what is sampled, and where the best subset is noted
 
 
 class Proposals(NamedTuple):
@@ -70,11 +72,13 @@ class Replica:
     so far."""
 
     def __init__(self, sampler: Sampler, rng: np.random.Generator) -> None:
-        self.rng, self.best = rng, nothing_yet(sampler.start)
+        self.rng = rng
+        self.best = nothing_yet(sampler.start)
         self.place(sampler.start[None], np.array([sampler.start_log_ratio]))
 
     def place(self, included: Mask, log_ratios: Floats) -> None:
-        self.included, self.log_ratios = included.copy(), log_ratios.copy()
+        self.included = included.copy()
+        self.log_ratios = log_ratios.copy()
 
 
 def nothing_yet(start: Mask) -> Best:
@@ -111,7 +115,9 @@ class Sampler(ABC):
         self.start = start
         self.start_log_ratio = log_ratio
         self.columns = columns
-        self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, len(columns)
+        self.n_rows = target.model.n_rows
+        self.n_columns = start.size
+        self.n_free = len(columns)
         self.free = np.isin(np.arange(start.size), columns)
         self.n_jobs = options.n_jobs
         self.report = report
@@ -268,7 +274,7 @@ class CompiledSampler(Sampler):
         proposals: Proposals,
         n: int,
         effort: Effort = _SAMPLE,
-        law: Law | None = None,
+        law: SampledLaw | None = None,
     ) -> Round:
         """n sweeps, by default such that samples may be kept."""
         scoring, prior, best = law or (replica.scoring, self.prior, replica.best)
@@ -405,7 +411,7 @@ class Chains:
         )
         self.flips += expit(np.where(self.included, -gains.T, gains.T))
         self.n_flips += 1.0
-        _, features = draw_shares(np.maximum(0.5 * gains, _FARTHEST), choice)
+        _, features = draw_shares(np.maximum(0.5 * gains, _LOWEST_HALF_GAIN), choice)
         proposals = self.included.copy()
         proposals[self._every, features] ^= True
         self.metropolis(proposals, uniforms)
@@ -436,7 +442,8 @@ class Chains:
         accepted = first[uniforms < self.swap_acceptance(first)]
         here = np.concatenate([accepted, accepted + 1])
         there = np.concatenate([accepted + 1, accepted])
-        self.included[here], self.scores[:, here] = self.included[there], self.scores[:, there]
+        self.included[here] = self.included[there]
+        self.scores[:, here] = self.scores[:, there]
         self._log_weights = self.log_weights(self.scores)
 
     def climb(self) -> None:
@@ -451,7 +458,8 @@ class Chains:
             better = np.flatnonzero(values.max(axis=0) > self.best[climbing])
             top = values.argmax(axis=0)[better], better
             climbing = climbing[better]
-            self.best_included[climbing], self.best[climbing] = subsets[top], values[top]
+            self.best_included[climbing] = subsets[top]
+            self.best[climbing] = values[top]
 
     def sweep(self, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
         """Features are flipped, each at most once, in a random order; then exchanges, a block and a
@@ -480,7 +488,8 @@ class Chains:
         values = scores[0, moving] + scores[1, moving]
         better = values > self.best[moving]
         risen = moving[better]
-        self.best_included[risen], self.best[risen] = included[risen], values[better]
+        self.best_included[risen] = included[risen]
+        self.best[risen] = values[better]
 
 
 def acceptance(gains: Floats) -> Floats:
@@ -510,10 +519,10 @@ def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
 def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
     """(2**b, c, f) subsets that agree with included (c, f) outside features (c, b), and their
     choices (2**b, b)"""
-    (c, b), n = features.shape, 1 << features.shape[1]
-    choices = (np.arange(n)[:, None] >> np.arange(b) & 1).astype(bool)
-    subsets = np.repeat(included[None], n, axis=0)
-    subsets[np.arange(n)[:, None, None], np.arange(c)[:, None], features] = choices[:, None]
+    c, b = features.shape
+    choices = subsets_at(np.arange(1 << b), b)
+    subsets = np.repeat(included[None], len(choices), axis=0)
+    subsets[:, np.arange(c)[:, None], features] = choices[:, None]
     return subsets, choices
 
 
@@ -593,7 +602,8 @@ class GenericSampler(Sampler):
             refused += 1.0 - chains.swap_acceptance(pairs)
             turn = slice(step % 2, None, 2)
             chains.swap(pairs[:, turn].ravel(), self._uniforms(1)(t - 1)[:, turn].ravel())
-            draws[step], trace[step] = chains.included[t - 1 :: t], chains.scores[0].reshape(r, t)
+            draws[step] = chains.included[t - 1 :: t]
+            trace[step] = chains.scores[0].reshape(r, t)
         interest = (chains.flips / np.maximum(chains.n_flips, 1.0)).reshape(r, t, -1).mean(axis=1)
         # Of the coldest chains: from conditional probabilities or, without any, from the draws.
         total = (chains.flips + chains.blocks)[t - 1 :: t]
@@ -640,7 +650,7 @@ class GenericSampler(Sampler):
         good is scored."""
         model = self.target.model
         if not isinstance(model, GuessesFlips) or self.n_columns <= ALL_FLIPPED:
-            for _ in range(_SWEEPS):
+            for _ in range(_SWEEPS_OF_A_GENERIC_SEARCH):
                 chains.sweep(proposals, uniforms)
             return
         for _ in range(_GUIDED_FLIPS):

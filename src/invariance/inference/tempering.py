@@ -19,6 +19,7 @@ from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
 from .base import (
+    RESCORED,
     RunOptions,
     Target,
     common_fields,
@@ -46,9 +47,7 @@ _TUNING_SWEEPS = (20, 20, 20, 20)
 _FEW_TUNING_SWEEPS = (8, 8, 8, 8)
 _ROUND = 25
 _FEWEST_ROUNDS = 6
-# the largest R̂ of replicas that agree; leading subsets that are scored again
-_AGREEMENT = 1.05
-_RESCORED = 20
+_AGREEMENT = 1.05  # the largest R̂ of replicas that agree
 _MOST_SWEEPS = 3000
 _FEWEST_SWEEPS = 200
 _FEWEST_COSTLY = (
@@ -72,7 +71,7 @@ _FEWEST_SEGMENTS = 4
 _NOTABLE = 0.05  # a subset this probable should have been visited
 # a subset with so low a log ratio for an invariant one may be the best of those that are not
 _IMPLAUSIBLE = 1e-3
-_SAMPLES = "sampling of the paper's posterior"  # as a limit on the time lists it
+_SAMPLING = "sampling of the paper's posterior"  # as a limit on the time lists it
 _NEARLY = 0.05  # nats by which a sampled log ratio may be off
 _EXCESS = 1.0  # nats: the estimate of the evidence is nearer, unless a mode is missing
 _MORE_STEPS = use(engine="tempering(chains=8, steps=20000)")
@@ -139,7 +138,7 @@ class Tempering:
         masks, log_ratios = visited.leading(sampler, included, best, self.keep)
         if not target.model.samples_exactly:
             log_ratios = self._exactly(target, masks, log_ratios)
-        check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
+        check = rescore_leading(target.model, masks, log_ratios, RESCORED)
         log_joint = target.log_joint(masks, check.log_ratios)
         log_evidence = max(evidence.log_evidence, float(logsumexp(log_joint)))
         tail = 1.0
@@ -244,7 +243,7 @@ class Tempering:
             return Proposals(betas, block_rules(sampler, interest, size, doubt), jumps)
 
         for n in _TUNING_SWEEPS if sampler.target.model.samples_exactly else _FEW_TUNING_SWEEPS:
-            if out_of_time(_SAMPLES):
+            if out_of_time(_SAMPLING):
                 break
             rounds = sampler.advance(proposals(), n)
             interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
@@ -268,7 +267,7 @@ class Tempering:
             due = number % 2 == 0 or number == n_rounds
             if due and number >= _FEWEST_ROUNDS and _agreement(rounds).reached(self.precision):
                 break
-            if number >= 2 and out_of_time(_SAMPLES):
+            if number >= 2 and out_of_time(_SAMPLING):
                 break
         return rounds, _agreement(rounds)
 
@@ -319,7 +318,8 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
                 masks = np.concatenate([masks, modes])
                 ratios = np.concatenate([ratios, values])
             chosen = drawn(sampler.log_posterior(masks, beta * ratios), replica.rng)
-            included[i], log_ratios[i] = masks[chosen], ratios[chosen]
+            included[i] = masks[chosen]
+            log_ratios[i] = ratios[chosen]
         replica.place(included, log_ratios)
 
 

@@ -23,6 +23,7 @@ from ..models.base import BoundModel, check_choice, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
 from ..screening import LassoScreen
 from .base import (
+    RESCORED,
     RunOptions,
     Target,
     common_fields,
@@ -39,9 +40,8 @@ Start = Literal["uninformative", "informative", "searched"]
 _STARTS: tuple[Start, ...] = get_args(Start)
 _QUICK_TO_SEARCH = 100  # free features: up to so many are searched even if no start needs it
 _REWEIGHTED = 1000
-_LISTED = 200
-_RESCORED = 20
-_MUCH = 0.05  # of the posterior
+_N_LISTED = 200
+_MUCH_OF_THE_POSTERIOR = 0.05  # of the posterior
 _FEW_SUBSETS = 1 << 24
 _AT_LEAST = "log evidence at least"
 _WEIGHED = (
@@ -208,9 +208,11 @@ class Variational:
         chosen = max(fits, key=lambda start: fits[start].elbo)
         fit = fits[chosen]
         prior = target.prior
-        q = _law_of(target, fit)
-        elbo = fit.elbo
-        elbo_error = fit.elbo_error
+        q = MeanField(target.expanded(fit.logits, np.inf, -np.inf), prior.max_size)
+        if fit.elbo == -np.inf:
+            reasons = "; ".join(target.model.outside_support(q.mode[None]))
+            what = "variational inference ended where no draw can be scored"
+            raise EngineError(f"{what}{': ' if reasons else ''}{reasons}", use(engine="tempering"))
         reweighted = reweight_draws(target, q, self.draws, ready.rng, _REWEIGHTED)
         missed = None
         outside = reweighted.outside
@@ -219,13 +221,14 @@ class Variational:
             outside = space.table_outside()
         elif len(ready.peaks):
             missed = missed_at_modes(target, q, ready.peaks, self.draws, ready.check_rng)
-        masks = q.leading(_LISTED)
+        masks = q.leading(_N_LISTED)
         log_ratios = target.model.log_ratio_many(masks)
-        if (log_ratios > -np.inf).any():
-            masks = masks[log_ratios > -np.inf]
-            log_ratios = log_ratios[log_ratios > -np.inf]
-        check = rescore_leading(target.model, masks, log_ratios, _RESCORED)
-        bound = f"{_AT_LEAST} {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start)"
+        scored = log_ratios > -np.inf
+        if scored.any():
+            masks = masks[scored]
+            log_ratios = log_ratios[scored]
+        check = rescore_leading(target.model, masks, log_ratios, RESCORED)
+        bound = f"{_AT_LEAST} {fit.elbo:.2f} (ELBO, error {fit.elbo_error:.2g}; {chosen} start)"
         notes = [
             f"{bound}. Probabilities are the approximation's. {_WEIGHED.format(reweighted.ess)}"
         ]
@@ -233,16 +236,17 @@ class Variational:
         doubts = []
         if missed is None:
             notes.append(_UNSEARCHED)
-        elif missed.mass >= _MUCH:
+        elif missed.mass >= _MUCH_OF_THE_POSTERIOR:
             subset = format_subset([prior.feature_names[j] for j in np.flatnonzero(missed.mask)])
-            example = f"{subset} (probability {missed.probability:.2g})"
             doubts.append(
                 f"the approximation misses about {missed.mass:.2f} of the posterior, such as "
-                f"{example}"
+                f"{subset} (probability {missed.probability:.2g})"
             )
-        if reweighted.undecided >= _MUCH:
-            share = f"{reweighted.undecided:.2f} of its probability"
-            doubts.append(f"the approximation gives {share} to subsets that cannot be scored")
+        if reweighted.undecided >= _MUCH_OF_THE_POSTERIOR:
+            doubts.append(
+                f"the approximation gives {reweighted.undecided:.2f} of its probability to "
+                "subsets that cannot be scored"
+            )
         if reweighted.pareto_k > POOR_PARETO_K:
             k = f"Pareto k̂ is {reweighted.pareto_k:.2f}, above {POOR_PARETO_K}"
             doubts.append(
@@ -259,13 +263,13 @@ class Variational:
             masks=masks,
             log_ratios=check.log_ratios,
             log_probabilities=q.log_prob(masks),
-            log_evidence=elbo,
+            log_evidence=fit.elbo,
             entropy=q.entropy,
             engine="variational inference (mean field)",
             notes=tuple(notes),
             diagnostics={
-                "elbo": elbo,
-                "elbo_error": elbo_error,
+                "elbo": fit.elbo,
+                "elbo_error": fit.elbo_error,
                 "start": chosen,
                 "iterations": len(fit.trace.elbo),
                 "chosen_iteration": fit.iteration,
@@ -378,18 +382,6 @@ class Variational:
         return np.flatnonzero(
             LassoScreen(self.screened, standardize=self.screen == "lasso").screen(model.data).kept
         )
-
-
-def _law_of(target: Target, fit: Ascent) -> MeanField:
-    q = MeanField(target.expanded(fit.logits, np.inf, -np.inf), target.prior.max_size)
-    if fit.elbo == -np.inf:
-        reasons = "; ".join(target.model.outside_support(q.mode[None]))
-        what = (
-            "variational inference ended where no draw can be "
-            f"scored{': ' if reasons else ''}{reasons}"
-        )
-        raise EngineError(what, use(engine="tempering"))
-    return q
 
 
 # ---------------------------------------------------------------- importance weights, and what they

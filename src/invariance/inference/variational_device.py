@@ -9,22 +9,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from .._tools.arrays import Floats, Integers, Mask, Names
-from .._tools.parallel import ordered_map
+from .._tools.parallel import Result, ordered_map
 from ..data.features import as_masks
 from ..exceptions import EngineError, InvarianceError, SettingError, use
 from ..kernels.active_set import Scoring
 from ..kernels.subset_sums import listed, sizes
-from ..models.base import PIVOT_TOLERANCE, BoundModel, SubsetWalk
+from ..models.base import PIVOT_TOLERANCE, BoundModel
 from ..models.gaussian import GaussianFromMoments, HomoscedasticGaussian, held_features
 from ..models.gaussian_fits import no_rows
-from ..models.invariance_test import Tolerance
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..priors import BoundPrior
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 _WORK_BYTES = 1 << 32
 # Keeps an H200 busy; 6.8 GB beside the moments for subsets of up to 200 of 6,170 columns
 LARGEST_BATCH = 256
-
-Result = TypeVar("Result")
 
 
 def as_device(name: str) -> torch.device:
@@ -115,6 +112,11 @@ class SharedScatter:
             offset=tensor([scoring.offset for scoring in scorings]),
             tolerance=PIVOT_TOLERANCE,
         )
+
+
+def _of_complete(name: str) -> Any:
+    """Return a method that asks the same model with the second moments of all columns."""
+    return lambda model, *given: getattr(model.complete, name)(*given)
 
 
 class GaussianOnDevice(HomoscedasticGaussian):
@@ -233,22 +235,11 @@ class GaussianOnDevice(HomoscedasticGaussian):
         gains[:, held_features(chosen)] = part.separate_gains_many(of_part)
         return gains
 
-    def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        return self.complete.search_ratio_many(masks)
-
-    def scoring(self) -> Scoring:
-        return self.complete.scoring_by_rows()
-
-    def scoring_by_rows(self) -> Scoring:
-        return self.complete.scoring_by_rows()
-
-    def subset_walk(
-        self, free: Integers, forced: Integers, tolerance: Tolerance | None = None
-    ) -> SubsetWalk:
-        return self.complete.subset_walk(free, forced, tolerance)
-
-    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        return self.complete.alike(feature, most)
+    search_ratio_many = _of_complete("search_ratio_many")
+    scoring = _of_complete("scoring_by_rows")
+    scoring_by_rows = _of_complete("scoring_by_rows")
+    subset_walk = _of_complete("subset_walk")
+    alike = _of_complete("alike")
 
     def outside_support(self, masks: ArrayLike) -> Names:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))

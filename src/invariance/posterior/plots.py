@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLOT_KINDS = get_args(PlotKind)
-_LONGEST_NAME = 32
+_NAME_WIDTH_IN_PLOTS = 32
 MOST_BARS = 30
 TRACE_SIZE = (7.0, 4.0)
 
@@ -96,7 +96,7 @@ def plot_inclusion(
     for position, value in enumerate(values):
         ax.text(1.01, position, format_probability(float(value)), **at_right)
     ax.set_yticks(
-        positions, name_labels([posterior.feature_names[j] for j in shown], _LONGEST_NAME)
+        positions, name_labels([posterior.feature_names[j] for j in shown], _NAME_WIDTH_IN_PLOTS)
     )
     plain_ticks(ax)
     ax.tick_params(axis="y", length=0)
@@ -155,7 +155,7 @@ def plot_trace(posterior: Posterior, ax: Axes | None = None, top: int | None = N
 
 def _title(posterior: Posterior) -> str:
     n = posterior.n_environments
-    outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
+    outcome = shorten(posterior.outcome_name, _NAME_WIDTH_IN_PLOTS)
     what = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
     return (
         f"One environment cannot show invariance: these are the prior's probabilities\n{what}"

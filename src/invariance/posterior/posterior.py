@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from ..models.base import BoundModel
 
-FORMAT = "invariance.posterior/1"
+POSTERIOR_FORMAT = "invariance.posterior/1"
 # a posterior, with the decision and others, as `invariance fit --json` writes it
 FIT = "invariance.fit/2"
 _WITH_EVIDENCE = 100  # subsets of the table that are saved with their evidence
 SubsetTable = tuple[Mask, Floats, Floats]
-Value = TypeVar("Value", Floats, float)
+FloatOrFloats = TypeVar("FloatOrFloats", Floats, float)
 
 
 class SubsetSource(Protocol):
@@ -57,7 +57,7 @@ class SubsetSource(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence(Generic[Value]):
+class Evidence(Generic[FloatOrFloats]):
     """What the data say of k subsets, (k,) each, or of one.
 
     deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the
@@ -73,25 +73,25 @@ class Evidence(Generic[Value]):
         environment by the fit to all others, NaN where that is not known
     """
 
-    deviance: Value
-    expected_deviance: Value
-    deviance_sd: Value
-    p_exact: Value
-    p_mean: Value
-    p_spread: Value
-    p_each: Value
-    p_invariant: Value
-    difference: Value
-    difference_low: Value
-    difference_high: Value
-    r2: Value
-    r2_new: Value
+    deviance: FloatOrFloats
+    expected_deviance: FloatOrFloats
+    deviance_sd: FloatOrFloats
+    p_exact: FloatOrFloats
+    p_mean: FloatOrFloats
+    p_spread: FloatOrFloats
+    p_each: FloatOrFloats
+    p_invariant: FloatOrFloats
+    difference: FloatOrFloats
+    difference_low: FloatOrFloats
+    difference_high: FloatOrFloats
+    r2: FloatOrFloats
+    r2_new: FloatOrFloats
 
     @classmethod
     def unknown(cls, k: int) -> Evidence[Floats]:
         return Evidence(*np.full((len(fields(cls)), k), np.nan))
 
-    def columns(self) -> dict[str, Value]:
+    def columns(self) -> dict[str, FloatOrFloats]:
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def one(self: Evidence[Floats], row: int = 0) -> SubsetEvidence:
@@ -213,8 +213,8 @@ class Posterior:
             raise ValueError(
                 "feature_names: at least one name is needed, and no name may occur twice"
             )
-        masks = _checked("masks", self.masks, (k, p), bool)
-        log_probabilities = _checked("log_probabilities", self.log_probabilities, (k,))
+        masks = _checked_array("masks", self.masks, (k, p), bool)
+        log_probabilities = _checked_array("log_probabilities", self.log_probabilities, (k,))
         total = float(np.exp(log_probabilities).sum())
         if not 0.0 < total <= 1.0 + EXCESS_TOLERANCE:
             raise ValueError(
@@ -228,16 +228,18 @@ class Posterior:
         order = slice(None) if in_order else table_order(masks, log_probabilities)
         self.__dict__.update(
             feature_names=names,
-            inclusion=np.clip(_checked("inclusion", self.inclusion, (p,)), 0.0, 1.0),
-            pairwise=None if self.pairwise is None else _checked("pairwise", self.pairwise, (p, p)),
+            inclusion=np.clip(_checked_array("inclusion", self.inclusion, (p,)), 0.0, 1.0),
+            pairwise=None
+            if self.pairwise is None
+            else _checked_array("pairwise", self.pairwise, (p, p)),
             masks=masks[order],
-            log_ratios=_checked("log_ratios", self.log_ratios, (k,))[order],
+            log_ratios=_checked_array("log_ratios", self.log_ratios, (k,))[order],
             log_probabilities=log_probabilities[order],
-            log_evidence=float(_checked("log_evidence", self.log_evidence, ())),
-            entropy=float(_checked("entropy", self.entropy, ())),
+            log_evidence=float(_checked_array("log_evidence", self.log_evidence, ())),
+            entropy=float(_checked_array("entropy", self.entropy, ())),
             n_subsets=int(self.n_subsets),
             environments=environments,
-            counts=_checked("counts", self.counts, (len(environments),), np.int64),
+            counts=_checked_array("counts", self.counts, (len(environments),), np.int64),
             notes=tuple(self.notes),
             diagnostics=dict(self.diagnostics),
             lowest_level=self.lowest_level
@@ -285,11 +287,9 @@ class Posterior:
     def is_spread(self) -> bool:
         """Whether the mode's probability is below 0.5, or the second subset more than half as
         probable as the mode."""
-        log_probabilities = self.log_probabilities
-        close = len(log_probabilities) > 1 and log_probabilities[1] - log_probabilities[
-            0
-        ] > math.log(0.5)
-        return bool(log_probabilities[0] < math.log(0.5) or close)
+        first, *others = self.log_probabilities[:2]
+        half = math.log(0.5)
+        return bool(first < half or any(other - first > half for other in others))
 
     @property
     def inclusion_probabilities(self) -> pd.Series:
@@ -442,13 +442,13 @@ class Posterior:
         ]
         known = self.judge is not None or self.table_evidence is not None
         own = {
-            "n_subsets": _count(self.n_subsets),
+            "n_subsets": _count_in_json(self.n_subsets),
             "environments": [
                 one if isinstance(one, str | int | float | None) else str(one) for one in labels
             ],
             "table_evidence": self.leading_evidence(_WITH_EVIDENCE).columns() if known else None,
         }
-        content: Fields = {"format": FORMAT}
+        content: Fields = {"format": POSTERIOR_FORMAT}
         for one in fields(Posterior):
             if one.name == "masks":
                 content["subsets"] = [np.flatnonzero(mask).tolist() for mask in self.masks]
@@ -474,10 +474,10 @@ class Posterior:
         """Read what `to_json` wrote, from a file or from the text itself. Arrays come back
         exactly."""
         content, origin = _read(path_or_text)
-        if content.get("format") not in (FORMAT, FIT):
+        if content.get("format") not in (POSTERIOR_FORMAT, FIT):
             raise DataError(
                 f"{origin} has the format {content.get('format')!r}, and this version reads "
-                f"{FORMAT!r}"
+                f"{POSTERIOR_FORMAT!r}"
             )
         try:
             evidence = content.pop("table_evidence", None)
@@ -519,13 +519,12 @@ class Posterior:
         subsets = Dataset(table, {"subset": np.arange(len(self.masks)), "feature": names})
         tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
         same = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
-        tree.attrs.update({key: getattr(self, key) for key in same}, outcome=self.outcome_name)
-        labels = [str(label) for label in self.environments]
-        counts = self.counts.tolist()
         tree.attrs.update(
-            n_subsets=_count(self.n_subsets),
-            environments=labels,
-            counts=counts,
+            {key: getattr(self, key) for key in same},
+            outcome=self.outcome_name,
+            n_subsets=_count_in_json(self.n_subsets),
+            environments=[*map(str, self.environments)],
+            counts=self.counts.tolist(),
             notes=list(self.notes),
         )
         return tree
@@ -560,7 +559,7 @@ class Posterior:
         return pd.DataFrame(table | {"probability": probability, "cumulative": cumulative})
 
 
-def _checked(
+def _checked_array(
     name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = np.float64
 ) -> NDArray[Any]:
     array = np.array(values, dtype=dtype)
@@ -591,7 +590,7 @@ def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
     return order
 
 
-def _count(n_subsets: int) -> int | str:
+def _count_in_json(n_subsets: int) -> int | str:
     return n_subsets if n_subsets < 2**53 else hex(n_subsets)
 
 

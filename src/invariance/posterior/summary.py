@@ -91,8 +91,8 @@ def model_in_words(posterior: Posterior) -> str:
 
 
 MOST_FEATURES = 20
-_MOST_ENVIRONMENTS = 6
-_DECIDED = 0.95  # inclusion probabilities from here on, and below one minus this
+_MAX_ENVIRONMENTS_NAMED = 6
+_DECIDED_FROM = 0.95  # inclusion probabilities from here on, and below one minus this
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -126,7 +126,7 @@ def _sentences(posterior: Posterior, causes: str) -> Iterator[str]:
     else:
         yield _mode(posterior)
     order = np.argsort(-posterior.inclusion, kind="stable").tolist()
-    undecided = [j for j in order if 1 - _DECIDED < posterior.inclusion[j] < _DECIDED]
+    undecided = [j for j in order if 1 - _DECIDED_FROM < posterior.inclusion[j] < _DECIDED_FROM]
     if undecided:
         names = posterior.feature_names
         chances = posterior.inclusion
@@ -203,7 +203,9 @@ class Summary(Rendered):
 
 
 def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
-    labels = name_labels([str(label) for label in posterior.environments[:_MOST_ENVIRONMENTS]], 24)
+    labels = name_labels(
+        [str(label) for label in posterior.environments[:_MAX_ENVIRONMENTS_NAMED]], 24
+    )
     shown = [
         f"{label} ({count:,})"
         for label, count in zip(labels, posterior.counts.tolist(), strict=False)

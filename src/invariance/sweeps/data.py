@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import narwhals as nw
@@ -37,7 +38,6 @@ from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows
 
 _COLUMNS_AT_ONCE = 64
-_EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when rows are removed must be known to this relative accuracy:
 # far better than the smallest pivot that second moments may decide by.
 _RESOLVED = 2e-11
@@ -61,23 +61,25 @@ class SweepData:
 
     def moments_for(self, outcome: str) -> tuple[Moments, Names]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
-        gone = self._perturbed_whole(outcome)
+        perturbing = self.perturbing.get(outcome, ())
+        emptied = np.flatnonzero(self._counts_without(perturbing) == 0) if perturbing else ()
+        gone = [self.moments.environments[e] for e in emptied]
         if gone:
             told = f"Environment {quoted(gone)} left out: all its rows perturb {outcome!r}."
             moments, notes = self._without(gone, outcome).moments_for(outcome)
             return moments, (told, *notes)
+        notes = self.left_out(outcome)
         left = self.reduced(outcome)
         if left is not None:
-            return left, self.left_out(outcome)
+            return left, notes
         data = self._rows
         kept = np.delete(np.arange(data.n_rows), self.perturbing[outcome])
+        X = np.ascontiguousarray(data.X[kept])
         index = data.environment_index[kept]
-        rows = replace(
-            data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index
-        )
+        rows = replace(data, X=X, y=data.y[kept], environment_index=index)
         remaining = Moments.from_data(rows).with_outcome(outcome)
         far = "Second moments come from the remaining rows: what was left out is far from them."
-        return of_fewer_rows(remaining, ~remaining.varies[-1]), (*self.left_out(outcome), far)
+        return of_fewer_rows(remaining, ~remaining.varies[-1]), (*notes, far)
 
     def reduced(self, outcome: str, scatter: bool = True) -> Moments | None:
         """Return those of all rows, less those that perturb the outcome; None if that leaves too
@@ -95,11 +97,7 @@ class SweepData:
         if not rows:
             return turned if scatter else replace(turned, scatter=turned.scatter[:, :0, :0])
         counts = self._counts_without(rows)
-        small = [
-            label
-            for label, n in zip(whole.environments, counts, strict=True)
-            if n < SMALLEST_ENVIRONMENT
-        ]
+        small = [whole.environments[e] for e in np.flatnonzero(counts < SMALLEST_ENVIRONMENT)]
         if small:
             fewer = (
                 f"fewer than {SMALLEST_ENVIRONMENT} rows are left of environment {quoted(small)}"
@@ -111,17 +109,14 @@ class SweepData:
         constant = np.vstack([minimum == maximum, minimum.min(axis=0) == maximum.max(axis=0)])
         before = np.diagonal(whole.scatter, axis1=1, axis2=2)
         left = np.where(constant, 0.0, before - np.sum(vectors**2, axis=0))
-        rounding = _EPSILON * (np.sqrt(whole.group_counts[:, None]) + 8.0) * before
+        rounding = np.finfo(float).eps * (np.sqrt(whole.group_counts[:, None]) + 8.0) * before
         if not (constant | (rounding <= _RESOLVED * left)).all():
             return None
-        centre[:-1], rest[:-1] = np.where(
-            constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1])
-        )
         remaining = replace(
             turned,
             counts=counts,
-            centre=centre[:-1],
-            rest=rest[:-1],
+            centre=np.where(constant[:-1], minimum, centre[:-1]),
+            rest=np.where(constant[:-1], 0.0, rest[:-1]),
             minimum=minimum,
             maximum=maximum,
             scatter=whole.scatter[:, :0, :0],
@@ -133,12 +128,6 @@ class SweepData:
             return remaining
         remaining = replace(remaining, scatter=_less_products(whole.scatter, vectors, constant))
         return of_fewer_rows(remaining, became_constant)
-
-    def _perturbed_whole(self, outcome: str) -> list[Hashable]:
-        """The environments all of whose rows perturb the outcome."""
-        rows = self.perturbing.get(outcome, ())
-        counts = self._counts_without(rows) if rows else ()
-        return [self.moments.environments[e] for e in np.flatnonzero(np.equal(counts, 0))]
 
     def _without(self, gone: Sequence[Hashable], outcome: str) -> SweepData:
         """The other environments."""
@@ -155,27 +144,20 @@ class SweepData:
         """The largest subsets that can be fitted to the rows which do not perturb the outcome."""
         turned = replace(self.moments, outcome=self.moments.columns.index(outcome))
         counts = self._counts_without(self.perturbing[outcome])
-        return (
-            largest_size(counts[counts > 0], turned.varying_widths[:-1][counts > 0])
-            if counts.any()
-            else 0
-        )
+        left = counts > 0
+        return largest_size(counts[left], turned.varying_widths[:-1][left]) if left.any() else 0
 
     def left_out(self, outcome: str) -> Names:
         """A sentence about the rows that perturb the outcome, if there are such."""
-        rows = self.perturbing.get(outcome, ())
-        return (
-            (f"{rows_text(len(rows))} that perturb{'s' * (len(rows) == 1)} {outcome!r} left out.",)
-            if rows
-            else ()
-        )
+        n = len(self.perturbing.get(outcome, ()))
+        return (f"{rows_text(n)} that perturb{'s' * (n == 1)} {outcome!r} left out.",) * (n > 0)
 
     def removal(self, outcome: str) -> tuple[Floats, Floats, Floats]:
         """(R, E + 1, d) vectors whose products, summed, take the rows that perturb the outcome out
         of the scatter of each environment and of the pool; the means centre + rest (E + 1, d) of
         the rows that are left"""
         whole = self.moments
-        counts = self.moments.group_counts.copy()
+        counts = whole.group_counts.copy()
         rows = self.perturbing.get(outcome, ())
         centre = np.vstack([whole.centre, whole.centre[0]])
         rest = np.vstack([whole.rest, whole.rest[0] - whole.gaps[0]])
@@ -199,15 +181,15 @@ class SweepData:
             kept = np.setdiff1d(data.rows(e), rows)
             for j in np.flatnonzero(((gone == minimum[e]) | (gone == maximum[e])).any(axis=0)):
                 values = data.y[kept] if j == data.X.shape[1] else data.X[kept, j]
-                minimum[e, j], maximum[e, j] = values.min(), values.max()
+                minimum[e, j] = values.min()
+                maximum[e, j] = values.max()
         return minimum, maximum
 
     def _counts_without(self, rows: Sequence[int]) -> Integers:
         """(E,) rows that are left of each environment"""
         data = self._rows
-        return data.counts - np.bincount(
-            data.environment_index[list(rows)], minlength=data.n_environments
-        )
+        gone = np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)
+        return data.counts - gone
 
     @property
     def _rows(self) -> MultiEnvironmentData:
@@ -252,12 +234,12 @@ def read_sweep_data(
     """labels : of environments, one per row, or the name of their column; others as in `sweep`"""
     given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
     if isinstance(table, Moments):
-        _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
+        _refuse_settings("moments are of rows that were read already", **given, perturbed=perturbed)
         names = ("counts", "centre", "rest", "minimum", "maximum", "scatter")
         numbers = [getattr(table, name) for name in names]
-        return SweepData(replace(table, sample=None), identity=_identity(table, numbers, {}))
+        return SweepData(replace(table, sample=None), identity=_data_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
-        _refuse("these data are read already", **given)
+        _refuse_settings("these data are read already", **given)
         for role in table.outcome_columns:
             raise SettingError(
                 f"{role}= needs the rows, and a sweep keeps second moments only: fit that one "
@@ -276,7 +258,10 @@ def read_sweep_data(
     perturbing = {} if whom is None else _perturbing(whom, moments.columns, allow_unmeasured)
     arrays = data.X, data.y, data.environment_index.astype(np.int64)
     return SweepData(
-        moments, data if perturbing else None, perturbing, _identity(moments, arrays, perturbing)
+        moments,
+        data if perturbing else None,
+        perturbing,
+        _data_identity(moments, arrays, perturbing),
     )
 
 
@@ -294,21 +279,14 @@ def _rows_of(
     is_file = isinstance(table, str | os.PathLike)
     table = TableFile.of(table) if is_file else as_frame(table)
     names = column_names(table) if is_file else list(table.columns)
-    named = {
-        role: name
-        for role, name in (("environment", labels), ("perturbed", perturbed))
-        if isinstance(name, str)
-    }
+    roles = {"environment": labels, "perturbed": perturbed}
+    named = {role: name for role, name in roles.items() if isinstance(name, str)}
     for role, name in named.items():
         if name not in names:
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
     if is_file:
-        texts = (
-            ()
-            if isinstance(columns.categorical, str)
-            else [name for name in columns.categorical if name in names]
-        )
-        texts = [*texts, *([perturbed] if "perturbed" in named else [])]
+        categorical = () if isinstance(columns.categorical, str) else columns.categorical
+        texts = [name for name in (*categorical, named.get("perturbed")) if name in names]
         table = as_frame(read_columns(table, names, labels=named.get("environment"), as_text=texts))
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
@@ -390,7 +368,7 @@ def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentDat
     """With the last column that is a feature on its own in the place of the outcome."""
     features = data.features
     encoding = data.encoding
-    grouped = {column for members in features.groups.values() for column in members}
+    grouped = set(chain(*features.groups.values()))
     name = next((column for column in reversed(features.columns) if column not in grouped), None)
     if name is None:
         raise DataError(
@@ -409,21 +387,18 @@ def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentDat
     return replace(others, y=y, outcome_name=name, encoding=encoding, constants=data.constants)
 
 
-def _refuse(why: str, **given: Any) -> None:
+def _refuse_settings(why: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise SettingError(f"{name}= is for a table, and {why}. Leave {name}= out.")
 
 
-def _identity(
+def _data_identity(
     moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]
 ) -> Fields:
-    labels = (
-        moments.columns,
-        sorted(moments.groups.items()),
-        moments.environments,
-        sorted(moments.constants.items()),
-    )
+    groups = sorted(moments.groups.items())
+    constants = sorted(moments.constants.items())
+    labels = moments.columns, groups, moments.environments, constants
     return {
         "rows": moments.n_rows,
         "columns": len(moments.columns),
@@ -436,9 +411,8 @@ def _identity(
 def _digest(*parts: Any) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(
-            np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else repr(part).encode()
-        )
+        is_array = isinstance(part, np.ndarray)
+        digest.update(np.ascontiguousarray(part).data if is_array else repr(part).encode())
     return digest.hexdigest()[:32]
 
 

@@ -50,15 +50,11 @@ class EdgePage(Rendered):
             rows = self._pairs(other)
             shown = rows[:MAX_SHOWN]
             if len(shown):
-                columns = [
-                    "inclusion",
-                    "p_edge",
-                    "edge",
-                    *(name for name in self._checks if rows[name].notna().any()),
-                ]
+                checks = (name for name in self._checks if rows[name].notna().any())
+                columns = ["inclusion", "p_edge", "edge", *checks]
                 labels = name_labels(shown[other].tolist(), NAME_WIDTH)
                 shown = shown.assign(inclusion=shown["inclusion"].map("{:.3f}".format))
-                cells = [map(_cell, shown[name].tolist()) for name in columns]
+                cells = [map(_verdict_cell, shown[name].tolist()) for name in columns]
                 table = (other, *columns), *zip(labels, *cells, strict=True)
                 more = (f"… {len(rows) - len(shown):,} more",) if len(rows) > len(shown) else ()
                 n_edges = int(rows["edge"].sum())
@@ -120,21 +116,23 @@ class EdgePage(Rendered):
         return [str(name) for name in self.table if name not in _OWN]
 
     def _beside(self, rows: pd.DataFrame) -> list[str]:
-        texts = []
-        for row in rows.to_dict("records"):
-            parts = [("p", row["p_edge"]), *((name, row[name]) for name in self._checks)]
-            texts.append(
-                "; ".join(f"{name}: {_cell(value)}" for name, value in parts if not pd.isna(value))
+        shown = rows[["p_edge", *self._checks]].rename(columns={"p_edge": "p"})
+        return [
+            "; ".join(
+                f"{name}: {_verdict_cell(value)}"
+                for name, value in row.items()
+                if not pd.isna(value)
             )
-        return texts
+            for row in shown.to_dict("records")
+        ]
 
 
-def _cell(value: Any) -> str:
+def _verdict_cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float):
-        return "" if pd.isna(value) else f"{value:.2g}"
-    return "" if pd.isna(value) else str(value)
+    if pd.isna(value):
+        return ""
+    return f"{value:.2g}" if isinstance(value, float) else str(value)
 
 
 def edges_of(
@@ -199,9 +197,9 @@ def _checked(checks: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     taken = [column for column in checks if column in table and column not in PAIR]
     if taken:
         raise DataError(f"checks have columns of the sweep's own: {quoted(taken)}. Rename them.")
-    twice = checks[checks.duplicated(PAIR)]
+    twice = checks.loc[checks.duplicated(PAIR), PAIR]
     if len(twice):
-        outcome, feature = twice[PAIR].iloc[0]
+        outcome, feature = twice.iloc[0]
         raise DataError(
             f"checks have {len(twice):,} pairs twice, first {feature!r} → {outcome!r}: keep one "
             "row a pair."

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
-from .._tools.arrays import Floats, Names
+from .._tools.arrays import Floats, Names, subsets_at
 from .._tools.sections import Section
 from .._tools.text import name_labels
 from ..data.checks import warn
@@ -18,7 +18,7 @@ from ..models.invariance_test import EACH
 
 # Features of which all subsets are tested for `p_edge`, the leading ones.
 MOST_TESTED = 12
-_MOST_SHOWN = 20
+_MAX_EDGES_SHOWN = 20
 NAME_WIDTH = 26  # of columns in tables
 CONDITIONS = (
     "- outcomes are linear in their direct causes, with Gaussian noise, alike in all environments;",
@@ -39,7 +39,7 @@ def edge_p_values(findings: Findings, inclusion: Floats) -> Floats:
     tolerance = findings.tolerance
     order = np.lexsort((-findings.posterior.inclusion, -inclusion))
     leading = order[~prior.forced_out[order]][:MOST_TESTED]
-    draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
+    draws = subsets_at(np.arange(1 << len(leading)), len(leading))
     draws = draws[draws.sum(axis=1) <= prior.max_size]
     judge = findings.posterior.judge
     model = findings.target.model if judge is None else judge.model
@@ -93,9 +93,8 @@ def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
         "p_edge", kind="stable", ignore_index=True
     )
     pairs = set(zip(found["outcome"], found["feature"], strict=True))
-    both_ways = np.array(
-        [(row.feature, row.outcome) in pairs for row in found.itertuples()], dtype=bool
-    )
+    turned = zip(found["feature"], found["outcome"], strict=True)
+    both_ways = np.array([pair in pairs for pair in turned], dtype=bool)
     if both_ways.any():
         warn(
             f"{both_ways.sum():,} of {len(found):,} edges join two columns in both directions, "
@@ -120,7 +119,7 @@ def pairs_table(pairs: pd.DataFrame, **formats: str) -> tuple[Names, ...]:
 def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list[Section]:
     """The edges that were found, and what is controlled."""
     fitted = sweep[sweep["feature"].notna()]
-    shown = found[:_MOST_SHOWN]
+    shown = found[:_MAX_EDGES_SHOWN]
     largest = fitted.groupby("outcome")["p_edge"].max()
     n = len(largest)
     unknown = int(largest.isna().sum())

@@ -27,7 +27,6 @@ from ..inference.base import RunOptions, as_engine
 from ..inference.variational_device import Found
 from ..models.base import Level
 from ..models.registry import with_family_columns
-from ..moments.moments import Moments
 from ..priors import as_prior
 from .data import SweepData
 from .edges import edge_p_values
@@ -39,7 +38,7 @@ _OF_EFFECTS = ("effects invariant", "effects weakly invariant", "not invariant")
 INVARIANT = *_VERDICTS[:2], *_OF_EFFECTS[:2]
 VERDICTS = *INVARIANT, "not invariant", "not judged"
 # Columns of the table of results
-COLUMNS = {
+RESULT_COLUMNS = {
     "outcome": "str",
     "feature": "str",
     "inclusion": "float",
@@ -121,7 +120,12 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
     model, limited = model_for(sweep, outcome)
     if known is None:
         moments, notes = sweep.data.moments_for(outcome)
-        findings, rule = _findings(model, moments)
+        # As `model.fit(moments)`, without what predicts and the words of a decision.
+        rng = generator(model.random_state)
+        family, data = with_family_columns(*model._family_for(moments))
+        settings = FitSettings.of(model, copy.deepcopy(rng), family)
+        findings = settings.findings(settings.target(data), False, rng)
+        rule = settings.rule
     else:
         moments = sweep.data.moments
         notes = sweep.data.left_out(outcome)
@@ -141,15 +145,6 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
     return _rows(outcome, findings, rule, sweep.top, " ".join((*notes, *limited, *said)))
 
 
-def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
-    """Return those of `model.fit(moments)`, without what predicts and the words of a decision,
-    which nobody reads."""
-    rng = generator(model.random_state)
-    family, data = with_family_columns(*model._family_for(moments))
-    settings = FitSettings.of(model, copy.deepcopy(rng), family)
-    return settings.findings(settings.target(data), False, rng), settings.rule
-
-
 def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: str) -> Rows:
     """The `top` most probable features, and all that are selected (p,), by inclusion"""
     selected = rule.select(findings)
@@ -161,11 +156,10 @@ def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: 
     p_edge = edge_p_values(findings, inclusion)
     evidence = findings.judge.evidence(selected[None], elsewhere=False).one()
     tolerance = findings.tolerance
-    rejected_at = [
-        evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)
-    ]
+    levels = tolerance.level, tolerance.lowest_level
+    rejections = sum(evidence.p_invariant < level for level in levels)
     words = _VERDICTS if findings.level is Level.full else _OF_EFFECTS
-    verdict = VERDICTS[-1] if np.isnan(evidence.p_invariant) else words[sum(rejected_at)]
+    verdict = VERDICTS[-1] if np.isnan(evidence.p_invariant) else words[rejections]
     level = str(findings.level) if verdict in INVARIANT else NO_LEVEL
     return [
         {

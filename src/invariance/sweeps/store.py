@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pandas as pd
 
 from .._tools.files import check_identity, lock_folder, replacing
 from ..exceptions import FileError
-from .fitting import COLUMNS, Rows
+from .fitting import RESULT_COLUMNS, Rows
 
 MANIFEST = "manifest.json"
 # outcomes, seconds
-_MOST_WAITING = 64
+_MAX_WAITING_OUTCOMES = 64
 _LONGEST_WAIT = 5.0
 
 
@@ -38,7 +39,7 @@ class Store:
         if self.folder is None:
             yield set()
             return
-        _pyarrow()
+        _loaded_pyarrow()
         with lock_folder(self.folder):
             check_identity(self.folder / MANIFEST, self.identity, bool(parts_of(self.folder)))
             for unfinished in self.folder.glob(".*.parquet"):
@@ -51,7 +52,10 @@ class Store:
     def add(self, rows: Rows) -> None:
         """Those of one outcome."""
         self._waiting.append(rows)
-        if len(self._waiting) >= _MOST_WAITING or time.monotonic() - self._written >= _LONGEST_WAIT:
+        if (
+            len(self._waiting) >= _MAX_WAITING_OUTCOMES
+            or time.monotonic() - self._written >= _LONGEST_WAIT
+        ):
             self._write()
 
     def results(self) -> pd.DataFrame:
@@ -59,18 +63,16 @@ class Store:
         return self._table() if self.folder is None else results_in(self.folder)
 
     def _table(self) -> pd.DataFrame:
-        return _sorted(
-            pd.DataFrame([row for rows in self._waiting for row in rows], columns=list(COLUMNS))
-        )
+        return _sorted(pd.DataFrame([*chain(*self._waiting)], columns=list(RESULT_COLUMNS)))
 
     def _write(self) -> None:
         if self.folder is None or not self._waiting:
             return
         numbers = [int(path.stem.removeprefix("part-")) for path in parts_of(self.folder)]
         path = self.folder / f"part-{max(numbers, default=0) + 1:06d}.parquet"
-        pa = _pyarrow()
+        pa = _loaded_pyarrow()
         kinds = {"str": pa.string(), "float": pa.float64(), "bool": pa.bool_()}
-        schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+        schema = pa.schema([(name, kinds[kind]) for name, kind in RESULT_COLUMNS.items()])
         table = pa.Table.from_pandas(self._table(), schema, preserve_index=False)
         try:
             with replacing(path) as temporary:
@@ -79,16 +81,14 @@ class Store:
                 )
         except OSError as error:
             raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        self._waiting, self._written = [], time.monotonic()
+        self._waiting = []
+        self._written = time.monotonic()
 
 
 def parts_of(folder: Path) -> list[Path]:
     """In the order in which they were written; other files are none of ours."""
-    return sorted(
-        path
-        for path in folder.glob("part-*.parquet")
-        if path.stem.removeprefix("part-").isdecimal()
-    )
+    found = folder.glob("part-*.parquet")
+    return sorted(path for path in found if path.stem.removeprefix("part-").isdecimal())
 
 
 def read_sweep(folder: Any) -> pd.DataFrame:
@@ -105,8 +105,8 @@ def read_sweep(folder: Any) -> pd.DataFrame:
 
 def results_in(folder: Path) -> pd.DataFrame:
     """Sorted by outcome; the features of each by inclusion."""
-    pa = _pyarrow()
-    parts = [pd.DataFrame(columns=list(COLUMNS))]
+    pa = _loaded_pyarrow()
+    parts = [pd.DataFrame(columns=list(RESULT_COLUMNS))]
     for path in parts_of(folder):
         try:
             found = pa.parquet.read_table(path, page_checksum_verification=True, partitioning=None)
@@ -116,7 +116,7 @@ def results_in(folder: Path) -> pd.DataFrame:
                 "same sweep again, "
                 "which does its outcomes once more."
             ) from error
-        if set(found.column_names) != set(COLUMNS):
+        if set(found.column_names) != set(RESULT_COLUMNS):
             raise FileError(
                 f"{str(path)!r} has the columns of another version: sweep into another folder."
             )
@@ -126,11 +126,11 @@ def results_in(folder: Path) -> pd.DataFrame:
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
     kinds = {"str": pd.Series([""]).dtype, "float": float, "bool": bool}
-    typed = table.astype({name: kinds[kind] for name, kind in COLUMNS.items()})
+    typed = table.astype({name: kinds[kind] for name, kind in RESULT_COLUMNS.items()})
     return typed.sort_values("outcome", kind="stable", ignore_index=True)
 
 
-def _pyarrow() -> Any:
+def _loaded_pyarrow() -> Any:
     try:
         import pyarrow
         import pyarrow.parquet

@@ -43,7 +43,6 @@ from ..models.gaussian import LinearGaussian
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
-from ..moments.moments import Moments
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .data import SweepData, check_processes, read_sweep_data
 from .edges import NAME_WIDTH, pairs_table
@@ -275,14 +274,18 @@ def sweep(
 
 
 _COLUMNS = ("features", "exclude", "categorical", "numeric", "groups", "weights")
-_ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "min_rows": "min_rows"}
+_ENVIRONMENT_SETTINGS = {
+    "drop_environments": "drop",
+    "merge_environments": "merge",
+    "min_rows": "min_rows",
+}
 
 
 def _reading(
     columns: Columns | None, given: Fields
 ) -> tuple[Columns | None, Environments | None, str | None]:
     """How a table is read; None: nothing is said"""
-    known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
+    known = (*_COLUMNS, *_ENVIRONMENT_SETTINGS, "missing")
     for name in given:
         if name not in known:
             raise WrongTypeError(
@@ -290,12 +293,11 @@ def _reading(
             )
     of_columns = {name: given[name] for name in _COLUMNS if name in given}
     chosen = replace(columns or Columns(), **of_columns) if columns or of_columns else None
-    of_environments = {field: given[name] for name, field in _ENVIRONMENTS.items() if name in given}
-    return (
-        chosen,
-        Environments(**of_environments) if of_environments else None,
-        given.get("missing"),
-    )
+    of_environments = {
+        field: given[name] for name, field in _ENVIRONMENT_SETTINGS.items() if name in given
+    }
+    select = Environments(**of_environments) if of_environments else None
+    return chosen, select, given.get("missing")
 
 
 def run_sweep(
@@ -316,13 +318,16 @@ def run_sweep(
     if top is not None:
         check_whole_number("top", top, 1)
     model = clone(model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data))))
-    if (
-        model.deviations == "auto"
-    ):  # whatever the rows are: random ones take too long for thousands of features
+    if model.deviations == "auto":
+        # Whatever the rows are: random ones take too long for thousands of features.
         model.set_params(deviations="free")
     task = Sweep(data, model, None if top is None else int(top), int(seed))
     if isinstance(as_family(task.model.family), ByOutcome):
-        _warn_of_classes(data.moments, set(wanted))
+        columns = enumerate(data.moments.columns)
+        classes = [name for j, name in columns if name in wanted and two_valued(data.moments, j)]
+        if classes:
+            what = f"two values each: {quoted(classes)}. A sweep fits the linear Gaussian model"
+            warn(Message(f"{what}; to say that it is meant", use(family=GAUSSIAN)))
     if device is not None:
         checked_engine(task, device)
         as_device(device)
@@ -407,21 +412,6 @@ def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | Non
         as_engine(model.engine)
     without: BIP = clone(model).set_params(columns=None)
     return without
-
-
-def _warn_of_classes(moments: Moments, outcomes: set[str]) -> None:
-    """Where the linear Gaussian model is not what the values of outcomes ask for."""
-    found = [
-        name
-        for j, name in enumerate(moments.columns)
-        if name in outcomes and two_valued(moments, j)
-    ]
-    if found:
-        what = (
-            f"two values each: {quoted(found)}. A sweep fits the linear Gaussian model; to say "
-            "that it is meant"
-        )
-        warn(Message(what, use(family=GAUSSIAN)))
 
 
 def _outcomes(data: SweepData, asked: Sequence[str] | None) -> list[str]:
