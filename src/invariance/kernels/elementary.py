@@ -2,8 +2,8 @@
 place.
 
 `math.log` is an opaque call that keeps a loop scalar; the compiler vectorises these. With k a whole
-number, e**x = 2**k·e**r for x = k·log 2 + r, |r| <= ½·log 2, by Taylor's series; and log x = k·log 2
-+ 2·artanh(s) for x = 2**k·m, m in [√½, √2), s = (m − 1)/(m + 1).
+number, e**x = 2**k·e**r for x = k·log 2 + r, |r| <= ½·log 2, by Taylor's series, and log x =
+k·log 2 + 2·artanh(s) for x = 2**k·m, m in [√½, √2), s = (m − 1)/(m + 1).
 
 References
 ----------
