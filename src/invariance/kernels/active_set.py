@@ -12,18 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiled import ZERO, kernel
+from .compiled import kernel
 from .elementary import add_weighted_log
 from .row_residuals import (
     DEPENDENT,
     GroupRows,
     dot,
     rows_at_hand,
+    subtract,
     to_triangle,
     unit_members,
 )
-
-_STRIP = 256
 
 
 class Scoring(NamedTuple):
@@ -78,24 +77,27 @@ def _add_to_group(scoring, state, g, column):
     k = state.size[g]
     own = scale[column]
     d = scale.size
-    new = rows[k]
     if own == 0.0:
         return True
+    new = rows[k]
     source = scoring.scatter[g, column]
     for j in range(d):
         new[j] = source[j] * own * scale[j]
-    for m in range(0, k - 1, 2):
+    # Four rows at a time, so that the new one is loaded and stored less often.
+    fours = k - k % 4
+    for m in range(0, fours, 4):
         first = rows[m]
         second = rows[m + 1]
+        third = rows[m + 2]
+        fourth = rows[m + 3]
         a = first[column]
         b = second[column]
+        c = third[column]
+        e = fourth[column]
         for j in range(d):
-            new[j] -= a * first[j] + b * second[j]
-    if k % 2:
-        row = rows[k - 1]
-        factor = row[column]
-        for j in range(d):
-            new[j] -= factor * row[j]
+            new[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
+    for m in range(fours, k):
+        subtract(new, rows[m, column], rows[m])
     pivot = new[column]
     if not pivot >= scoring.tolerance:
         return False
@@ -161,100 +163,21 @@ def remove_column(scoring, state, column):
         state.size[g] = k - 1
 
 
-@kernel(fastmath={"contract"})
-def _factorise(scoring, g, active, k, lower):
-    """lower = Cholesky factor of the k active columns of a group; False when a pivot falls under
-    the tolerance."""
-    scale = scoring.inverse_scale[g]
-    for i in range(k):
-        source = scoring.scatter[g, active[i]]
-        own = scale[active[i]]
-        for m in range(i + 1):
-            total = source[active[m]] * own * scale[active[m]]
-            for h in range(m):
-                total -= lower[i, h] * lower[m, h]
-            if m < i:
-                lower[i, m] = total / lower[m, m]
-            elif total >= scoring.tolerance:
-                lower[i, i] = np.sqrt(total)
-            else:
-                return False
-    return True
-
-
-@kernel(fastmath={"contract"})
-def _forward(lower, rows, k, start, stop):
-    """rows[:k, start:stop] = L⁻¹ · rows[:k, start:stop]"""
-    for i in range(k):
-        row = rows[i, start:stop]
-        fours = i - i % 4
-        reciprocal = 1.0 / lower[i, i]
-        for m in range(0, fours, 4):
-            first = rows[m, start:stop]
-            second = rows[m + 1, start:stop]
-            third = rows[m + 2, start:stop]
-            fourth = rows[m + 3, start:stop]
-            a = lower[i, m]
-            b = lower[i, m + 1]
-            c = lower[i, m + 2]
-            e = lower[i, m + 3]
-            for j in range(row.size):
-                row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
-        for m in range(fours, i):
-            earlier = rows[m, start:stop]
-            factor = lower[i, m]
-            for j in range(row.size):
-                row[j] -= factor * earlier[j]
-        for j in range(row.size):
-            row[j] *= reciprocal
-
-
-@kernel(fastmath={"contract"})
-def _load_group(scoring, state, g, included):
-    scale = scoring.inverse_scale[g]
-    y = scoring.outcome
-    rows = state.rows[g]
-    active = state.active[g]
-    remaining = state.remaining[g]
-    covariance = state.covariance[g]
-    d = scale.size
-    k = ZERO
-    for j in range(d):
-        if included[j] and scale[j] > 0.0:
-            active[k] = j
-            k += 1
-    if not _factorise(scoring, g, active, k, state.inverse):
-        return False
-    state.size[g] = k
-    for i in range(k):
-        row = rows[i]
-        own = scale[active[i]]
-        source = scoring.scatter[g, active[i]]
-        for j in range(d):
-            row[j] = source[j] * own * scale[j]
-    # A strip of columns at a time, so that its k rows stay in fast memory.
-    for start in range(0, d, _STRIP):
-        _forward(state.inverse, rows, k, start, min(start + _STRIP, d))
-    source = scoring.scatter[g, y]
-    for j in range(d):
-        remaining[j] = 1.0
-        covariance[j] = source[j] * scale[j] * scale[y]
-    for i in range(k):
-        row = rows[i]
-        with_outcome = row[y]
-        for j in range(d):
-            remaining[j] -= row[j] * row[j]
-            covariance[j] -= row[j] * with_outcome
-    return True
-
-
 @kernel
 def load(scoring, state, included):
     """Start from the columns where `included` (d,) holds. False, with the state unusable, when
     undecidable."""
+    y = scoring.outcome
+    state.size[:] = 0
+    state.remaining[:] = 1.0
     decidable = True
     for g in range(scoring.weights.size):
-        decidable = decidable and _load_group(scoring, state, g, included)
+        scale = scoring.inverse_scale[g]
+        for j in range(scale.size):
+            state.covariance[g, j] = scoring.scatter[g, y, j] * scale[j] * scale[y]
+        for j in range(included.size):
+            if included[j]:
+                decidable = decidable and _add_to_group(scoring, state, g, j)
     return decidable
 
 

@@ -114,59 +114,6 @@ def _solve_tile(typing_context, array, tile, triangle, reciprocals, first):
 
 
 @intrinsic
-def _gather_pairs(
-    typing_context, local, starts, first, shift, gaps, i, triangles, at, n_environments
-):
-    """local[starts[first + c] + shift + e], flat, c = 0 … 7, to triangles[e] from `at` on; their
-    sum over e, with the products of gaps[e, i] and gaps[e, first + c], to the last triangle."""
-
-    def generate(context, builder, signature, arguments):
-        local, starts, first, shift, gaps, i, triangles, at, n = arguments
-        types_of = dict(
-            zip(
-                (local, starts, gaps, triangles),
-                [signature.args[k] for k in (0, 1, 4, 6)],
-                strict=True,
-            )
-        )
-
-        def entry(array, *indices):
-            return _entry(context, builder, types_of[array], array, *indices)
-
-        def width(array):
-            return builder.extract_value(
-                context.make_array(types_of[array])(context, builder, array).shape, 1
-            )
-
-        places = [builder.add(builder.load(entry(starts, first, c)), shift) for c in range(LANES)]
-        pool = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
-        with cgutils.for_range(builder, n) as loop:
-            e = loop.index
-            lanes = ir.Constant(_VECTOR, ir.Undefined)
-            for c, place in enumerate(places):
-                lanes = builder.insert_element(
-                    lanes, builder.load(entry(local, place, e)), _INDEX(c)
-                )
-            builder.store(
-                lanes,
-                _lanes(builder, entry(triangles, builder.mul(e, width(triangles)), at)),
-                align=8,
-            )
-            row = builder.mul(e, width(gaps))
-            others = builder.load(_lanes(builder, entry(gaps, row, first)), align=8)
-            less = builder.fneg(builder.load(entry(gaps, row, i)))
-            builder.store(
-                _less(builder, builder.fadd(builder.load(pool), lanes), less, others), pool
-            )
-        last = _lanes(builder, entry(triangles, builder.mul(n, width(triangles)), at))
-        builder.store(builder.load(pool), last, align=8)
-        return context.get_dummy_value()
-
-    index = types.intp
-    return types.void(local, starts, index, index, gaps, index, triangles, index, index), generate
-
-
-@intrinsic
 def _prefetch(typing_context, array, index):
     """Bring array[index] of a contiguous array, flat, into the second cache, without waiting for
     it"""
@@ -187,14 +134,13 @@ def _prefetch(typing_context, array, index):
 
 class SubsetWork(NamedTuple):
     """Work space for subsets of up to k members and the outcome. matrices (G, k+1, k+1); the others
-    are for large ones, in b blocks of eight columns. order (8b,): columns, then the outcome; starts
-    (8b,), gaps (E, 8b): of pairs; scale (G, 8b): 0 after the outcome; triangles (G, t): second
+    are for large ones, in b blocks of eight columns. order (8b,): columns, then the outcome; gaps
+    (E, 8b): of pairs; scale (G, 8b): 0 after the outcome; triangles (G, t): second
     moments, then Cholesky factors, the upper triangle block after block, each by rows; reciprocals
     (G, 8b): of the factors' diagonals; shares (G,): of the outcome"""
 
     matrices: np.ndarray
     order: np.ndarray
-    starts: np.ndarray
     gaps: np.ndarray
     scale: np.ndarray
     triangles: np.ndarray
@@ -217,11 +163,8 @@ def subset_work(n_groups, largest):
     gaps = np.empty((n_groups - 1, n))
     reciprocals = np.empty((n_groups, n))
     order = np.empty(n, np.int64)
-    starts = np.empty(n, np.int64)
     matrices = np.empty((n_groups, largest + 1, largest + 1))
-    return SubsetWork(
-        matrices, order, starts, gaps, scale, triangles, reciprocals, np.empty(n_groups)
-    )
+    return SubsetWork(matrices, order, gaps, scale, triangles, reciprocals, np.empty(n_groups))
 
 
 @kernel(fastmath={"contract"})
@@ -336,24 +279,36 @@ def _send_for_pairs(scatter, order, b, first, stop):
 
 def _gather_paired(scatter, work, b):
     n_environments, d = scatter.gaps.shape
-    for i in range(LANES * b, LANES * (b + 1)):
-        work.starts[i] = n_environments * d * work.order[i]
-        for e in range(n_environments):
-            work.gaps[e, i] = scatter.gaps[e, work.order[i]]
-    for i in range(LANES * (b + 1)):
-        shift = n_environments * work.order[i]
-        at = block_start(b) + LANES * i
-        _gather_pairs(
-            scatter.local,
-            work.starts,
-            LANES * b,
-            shift,
-            work.gaps,
-            i,
-            work.triangles,
-            at,
-            n_environments,
-        )
+    flat = scatter.local.reshape(-1)
+    # Indices that might be negative would be looked at one by one.
+    start = np.uint64(block_start(b))
+    first = np.uint64(LANES * b)
+    for c in range(np.uint64(LANES)):
+        column = np.uint64(n_environments * d * work.order[first + c])
+        for i in range(np.uint64(LANES * (b + 1))):
+            pair = column + np.uint64(n_environments * work.order[i])
+            for e in range(np.uint64(n_environments)):
+                work.triangles[e, start + np.uint64(LANES) * i + c] = flat[pair + e]
+    _pool_pairs(scatter.gaps, work, b)
+
+
+@kernel(fastmath={"contract"})
+def _pool_pairs(gaps, work, b):
+    """Block b of the last triangle: the sum of the others, with products of gaps"""
+    n_environments = gaps.shape[0]
+    n = _TILE * (b + 1)
+    start = block_start(b)
+    pool = work.triangles[n_environments, start : start + n]
+    pool[:] = 0.0
+    for e in range(n_environments):
+        for i in range(LANES * b, LANES * (b + 1)):
+            work.gaps[e, i] = gaps[e, work.order[i]]
+        own = work.triangles[e, start : start + n]
+        across = work.gaps[e, LANES * b : LANES * (b + 1)]
+        for i in range(LANES * (b + 1)):
+            for c in range(LANES):
+                at = LANES * i + c
+                pool[at] = pool[at] + own[at] + work.gaps[e, i] * across[c]
 
 
 def _gather_entries(scatter, work, b):

@@ -1,16 +1,20 @@
 """Logarithm and exponential as arithmetic on the bits of a number, within a few units in the last
 place.
 
-`math.log` is an opaque call that keeps a loop scalar; the compiler vectorises these.
+`math.log` is an opaque call that keeps a loop scalar; the compiler vectorises these. With k a whole
+number, e**x = 2**k·e**r for x = k·log 2 + r, |r| <= ½·log 2, by Taylor's series, and log x =
+k·log 2 + 2·artanh(s) for x = 2**k·m, m in [√½, √2), s = (m − 1)/(m + 1).
+
+References
+----------
+Muller (2016), Elementary Functions, 3rd edition, chapters 5 and 11, doi 10.1007/978-1-4899-7983-4
 """
 
 from __future__ import annotations
 
 import math
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+import numpy as np
 
 from .compiled import kernel
 
@@ -22,56 +26,14 @@ _LOG2_E = 1.4426950408889634
 # the lowest bits.
 _SHIFT = 6755399441055744.0
 _SHIFT_BITS = 0x4338000000000000
-# The bits of √½ less 1024 in the exponent's place: what is left of other bits then is the exponent
-# plus 1024.
+# The bits of √½ less 1024 in the exponent's place: other bits less these have, in that place, the
+# exponent plus 1024.
 _ROOT_BITS = 0x3FE6A09E667F3BCD - (1024 << 52)
 # Beyond this e**-x is subnormal.
 _LARGEST = 708.0
-_WHOLE = ir.IntType(64)
-_REAL = ir.DoubleType()
 # Of x**k/k! and of x**(2k)/(2k + 3), the highest power first.
 _EXPONENTIAL_SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
 _LOGARITHM_SERIES = tuple(1.0 / k for k in range(21, 1, -2))
-
-
-def _of_bits(generate):
-    """Signature and code of an intrinsic that computes the bits of a number from those of
-    another."""
-
-    def build(context, builder, signature, arguments):
-        return builder.bitcast(generate(builder, builder.bitcast(arguments[0], _WHOLE)), _REAL)
-
-    return types.float64(types.float64), build
-
-
-def _shifted_exponent(builder, bits):
-    """k + 1024 of a number in [√½, √2)·2**k with these bits"""
-    return builder.lshr(builder.sub(bits, _WHOLE(_ROOT_BITS)), _WHOLE(52))
-
-
-@intrinsic
-def _power_of_two(typing_context, shifted):
-    """2**k of k + _SHIFT"""
-    return _of_bits(lambda builder, bits: builder.shl(builder.add(bits, _WHOLE(1023)), _WHOLE(52)))
-
-
-@intrinsic
-def _exponent(typing_context, x):
-    """k of x in [√½, √2)·2**k, plus 1024 + _SHIFT"""
-    return _of_bits(
-        lambda builder, bits: builder.add(_shifted_exponent(builder, bits), _WHOLE(_SHIFT_BITS))
-    )
-
-
-@intrinsic
-def _mantissa(typing_context, x):
-    """x·2**-k of x in [√½, √2)·2**k"""
-
-    def generate(builder, bits):
-        exponent = builder.sub(_shifted_exponent(builder, bits), _WHOLE(1024))
-        return builder.sub(bits, builder.shl(exponent, _WHOLE(52)))
-
-    return _of_bits(generate)
 
 
 @kernel(fastmath={"contract"})
@@ -84,14 +46,19 @@ def exponential(x):
     series = 0.0
     for coefficient in _EXPONENTIAL_SERIES:
         series = series * r + coefficient
-    return series * _power_of_two(shifted)
+    bits = (np.float64(shifted).view(np.int64) + 1023) << 52
+    return series * np.int64(bits).view(np.float64)
 
 
 @kernel(fastmath={"contract"})
 def logarithm(x):
     """log x, for x from 1e-300 to 1e300; NaN of NaN."""
-    k = _exponent(x) - _SHIFT - 1024.0
-    f = _mantissa(x) - 1.0
+    bits = np.float64(x).view(np.int64)
+    exponent = (bits - _ROOT_BITS) >> 52
+    mantissa = bits - ((exponent - 1024) << 52)
+    # A whole number as a float in the same way: conversions are slower.
+    k = np.int64(exponent + _SHIFT_BITS).view(np.float64) - _SHIFT - 1024.0
+    f = np.int64(mantissa).view(np.float64) - 1.0
     s = f / (2.0 + f)
     z = s * s
     series = 0.0

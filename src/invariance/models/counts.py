@@ -12,20 +12,10 @@ from scipy.special import gammaln
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, use
-from ..kernels.likelihoods import (
-    NEGATIVE_BINOMIAL,
-    NO_OWN,
-    NO_SHARES,
-    POISSON,
-    Counts,
-    Rows,
-    work_for,
-)
-from ..kernels.newton import LIST, regress
-from .base import DISPERSION, Null
+from ..kernels.likelihoods import NEGATIVE_BINOMIAL, POISSON, Counts, Rows
+from .base import DISPERSION, Level, Null
 from .likelihood import Figures
 from .regression import (
-    REPORTED,
     Regression,
     RegressionModel,
     baseline_ratios,
@@ -143,40 +133,20 @@ def overdispersion(model: RegressionModel, mask: Mask) -> float:
     degrees of freedom, or where the fit has no end.
     """
     data = model.data
-    n_environments = model.data.n_environments
-    sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
-    columns = np.concatenate([sites, model.problem.columns[1:][model.features.expand(mask)]])
-    # One environment of all rows, with an intercept for each of the others.
-    ends = np.array([0, data.n_rows])
-    k = len(columns)
-    rows = model.problem._replace(
-        columns=columns, starts=ends, own=NO_OWN, shares=NO_SHARES, free=False
-    )
-    largest = np.empty(1)
-    ranks = np.empty((1, 2), np.int64)
-    thetas = np.empty((1, 2, k))
-    layout = (
-        np.arange(n_environments, k + 1),
-        np.arange(n_environments),
-        np.tile(model.beginning[:-1, 0], (2, 1)),
-    )
-    answer = {"log_ratio": np.empty(1), "pooled": largest, "ranks": ranks, "thetas": thetas}
-    regress(
-        LIST,
-        rows,
-        np.ones((1, k - n_environments), dtype=bool),
-        *layout,
-        REPORTED,
-        work_for(rows, k),
-        **answer,
-    )
-    rank = ranks[0, -1]
-    theta = thetas[0, -1]
-    if np.isnan(largest[0]) or rank >= data.n_rows:
+    stratified = model.at_level(Level.effects)
+    assert isinstance(stratified, RegressionModel)
+    scores = stratified.scores(mask[None])
+    rank = scores.ranks[0, -1] + stratified.profiled[-1]
+    if np.isnan(scores.pooled[0]) or rank >= data.n_rows:
         return np.nan
-    order = model.specification.order(data)
-    mean = exposure_of(data)[order] * np.exp(theta @ columns)
-    return float(np.sum((data.y[order] - mean) ** 2 / mean) / (data.n_rows - rank))
+    columns = data.X[:, data.features.expand(mask)]
+    slopes = stratified.slopes(data.features.expand(mask), scores.thetas[0])[-1]
+    mean = exposure_of(data) * np.exp((columns - columns.mean(axis=0)) @ slopes)
+    # At the likeliest intercepts as many events are expected of an environment as it has.
+    events, expected = (np.bincount(data.environment_index, values) for values in (data.y, mean))
+    mean *= (events / expected)[data.environment_index]
+    squares = np.divide((data.y - mean) ** 2, mean, np.zeros(data.n_rows), where=mean > 0.0)
+    return float(squares.sum() / (data.n_rows - rank))
 
 
 _LARGEST_DISPERSION = 1e6

@@ -503,7 +503,7 @@ class RegressionModel(LikelihoodRatioModel):
         inverses, work = self._curvatures(chosen, theta)
         if self.free and first:
             theta[-1, 0] = np.average(work.levels, weights=self.data.counts)
-        slopes = self._slopes(chosen, theta)
+        slopes = self.slopes(chosen, theta)
         intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (
             theta[:, 0] if first else 0.0
         )
@@ -513,7 +513,7 @@ class RegressionModel(LikelihoodRatioModel):
         own = slopes[:n_local], intercepts[:n_local]
         return Fit(columns, slopes[-1], float(intercepts[-1]), *own, self.specification)
 
-    def _slopes(self, chosen: Mask, thetas: Floats) -> Floats:
+    def slopes(self, chosen: Mask, thetas: Floats) -> Floats:
         """(E + 1, k) per unit of columns (q,) at thetas (E + 1, K)"""
         first = self.n_always
         return np.asarray(thetas[:, first : first + int(chosen.sum())] / self._scale[:, chosen])
@@ -616,7 +616,7 @@ class RegressionModel(LikelihoodRatioModel):
         each."""
         every = np.ones(self.features.n_columns, dtype=bool)
         thetas = self.scores(np.ones((1, self.n_features), dtype=bool), READ).thetas[0]
-        slopes = self._slopes(every, thetas)
+        slopes = self.slopes(every, thetas)
         errors = self._errors(every, self._curvatures(every, thetas)[0])
         ranges = np.array([np.ptp(self.data.X[rows], axis=0) for rows in row_groups(self.data)])
         uncertain = ~(errors * ranges < _UNCERTAIN).all(axis=1)
