@@ -107,10 +107,9 @@ class EnvironmentMoments(NamedTuple):
 
     def of_column(self, j: int) -> EnvironmentMoments:
         own = slice(j, j + 1)
-        ends = self.minimum[own], self.maximum[own]
-        return EnvironmentMoments(
-            self.n_rows, self.centre[own], self.rest[own], *ends, self.scatter[own, own]
-        )
+        centre, rest, minimum, maximum = (vector[own] for vector in self[1:-1])
+        squares = self.scatter[own, own]
+        return EnvironmentMoments(self.n_rows, centre, rest, minimum, maximum, squares)
 
 
 def of_rows(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
@@ -500,7 +499,8 @@ class Moments:
         ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can
         tell is left to ``checked``, after a ``merge`` of the parts.
         """
-        from .from_rows import Wanted, from_rows
+        from .accumulator import Wanted
+        from .from_rows import from_rows
 
         known = [
             *signature(cls.from_rows).parameters,
