@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Labels
 from ..exceptions import DataError, SettingError
 from .checks import listing
 from .columns import (
@@ -36,7 +36,7 @@ class Outcome:
 
     name: str
     values: Floats
-    classes: tuple[Hashable, ...] | None = None
+    classes: Labels | None = None
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
         """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among
@@ -185,7 +185,7 @@ def as_column(values: Any, role: str) -> tuple[Any, str]:
     return series, name
 
 
-def stated(event: Any, exposure: Any) -> dict[str, Any]:
+def stated(event: Any, exposure: Any) -> Fields:
     """{role: what was given for it}; raises where both are."""
     if event is not None and exposure is not None:
         raise SettingError(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
+from .._tools.arrays import Fields
 from ..exceptions import DataError, Message, Remedy, SettingError, use
 from .checks import check_unique, listing, nearest, warn
 from .labels import level_of
@@ -408,7 +409,7 @@ class TableFile(os.PathLike[str]):
                 raise DataError(
                     f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4])
                 )
-            options: dict[str, Any] = {"na_values": list(MISSING_WORDS), "keep_default_na": False}
+            options: Fields = {"na_values": list(MISSING_WORDS), "keep_default_na": False}
             frame = pd.read_excel(
                 book, sheet_name=stated or sheets[0], header=None, dtype=object, **options
             )
@@ -599,7 +600,7 @@ def _read_csv(
     with clear_errors(file):
         sep, decimal, encoding, skiprows, header = file.sniffed
     # No ``usecols``, with which rows that are too long would be cut without a word.
-    options: dict[str, Any] = {
+    options: Fields = {
         "sep": sep,
         "decimal": decimal or ".",
         "encoding": encoding,
@@ -669,7 +670,7 @@ def _with_numbers(
         if len(left) < len(texts):
             values = values.mask(values.isin({*texts} - {*left}))
         if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
-            meaning: dict[str, Any] = {}
+            meaning: Fields = {}
             if form.reads(left):
                 meaning = {text: form.number(text) for text in left}
             elif all(text in _TRUTH for text in left):

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from .._tools.arrays import Fields
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, DataWarning, Message, SettingError, use
 from .checks import NO_ROWS, check_unique, quoted
@@ -106,19 +107,18 @@ class RowSource(ABC):
 def kind_of(kind: pa.DataType) -> str | None:
     """What a column holds, in words; None where it has no values. Columns of the same kind may
     differ in type."""
-    import pyarrow.types as types
+    from pyarrow import types
 
     if types.is_dictionary(kind):
         return kind_of(kind.value_type)
     if types.is_null(kind):
         return None
-    tests = {
-        "numbers": (types.is_integer, types.is_floating, types.is_decimal),
-        "true and false": (types.is_boolean,),
-        TEXT: (types.is_string, types.is_large_string, types.is_string_view),
-    }
-    found = (name for name, among in tests.items() if any(test(kind) for test in among))
-    return next(found, str(kind))
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_boolean(kind):
+        return "true and false"
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return TEXT if is_text else str(kind)
 
 
 def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Schema:
@@ -133,13 +133,16 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
     fields = []
     for field in known:
         other = found.field(field.name)
-        kinds = kind_of(field.type), kind_of(other.type)
-        if None not in kinds and kinds[0] != kinds[1]:
+        before = kind_of(field.type)
+        kind = kind_of(other.type)
+        if before is None:
+            field = other
+        elif kind not in (before, None):
             raise DataError(
-                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in "
+                f"column {field.name!r} holds {kind} in {where}, and {before} in "
                 "pieces before it: write it in the same type everywhere."
             )
-        fields.append(other if kinds[0] is None else field)
+        fields.append(field)
     return pa.schema(fields)
 
 
@@ -161,14 +164,15 @@ def label_array(column: pd.Series) -> pa.DictionaryArray:
 
     codes, found = pd.factorize(column)
     values = found.tolist()
-    members: dict[type, list[Any]] = {}
-    for value in values:
-        members.setdefault(type(value), []).append(value)
-    distinct = pa.array(values, from_pandas=True) if len(members) < 2 else None
-    if distinct is None:
-        places = pa.array([list(members).index(type(value)) for value in values], pa.int8())
-        offsets = pa.array([members[type(value)].index(value) for value in values], pa.int32())
-        distinct = pa.UnionArray.from_dense(places, offsets, list(map(pa.array, members.values())))
+    kinds = list(dict.fromkeys(map(type, values)))
+    if len(kinds) < 2:
+        distinct = pa.array(values, from_pandas=True)
+    else:
+        children = [
+            pa.array([value if type(value) is kind else None for value in values]) for kind in kinds
+        ]
+        places = pa.array([kinds.index(type(value)) for value in values], pa.int8())
+        distinct = pa.UnionArray.from_sparse(places, children)
     return pa.DictionaryArray.from_arrays(
         pa.array(codes.astype(np.int32), mask=codes < 0), distinct
     )
@@ -683,7 +687,7 @@ def _read_parquet(
     """Consecutive row groups; coded : a column of text that is read as codes"""
     import pyarrow.parquet as pq
 
-    options: dict[str, Any] = {
+    options: Fields = {
         "pre_buffer": False,
         "buffer_size": _BUFFER,
         "read_dictionary": coded and [coded],

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Places
 from .._tools.parallel import free_bytes
 from ..data.basis import Dummies, SplineBasis
 from ..data.checks import MISSING, check_known, check_scale, nearest, quoted
@@ -88,7 +89,7 @@ class Wanted:
     choice: Environments = ALL_ENVIRONMENTS
     missing: str = "error"
     partial: bool = False
-    features: tuple[str, ...] = ()
+    features: Names = ()
     splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
 
     def among(self, available: Sequence[str], where: str) -> Wanted:
@@ -109,11 +110,11 @@ class Wanted:
         return Choices.of(self.settings, self.features)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         return (*self.features, self.outcome)
 
     @property
-    def read(self) -> tuple[str, ...]:
+    def read(self) -> Names:
         """The columns that are read."""
         weights = self.settings.weights
         return (*self.columns, self.environment, *([] if weights is None else [weights]))
@@ -143,7 +144,7 @@ class Wanted:
         choices = self.choices
         features = self.features
         alike = tell_alike(rows.written_labels, self.environment)
-        notes: tuple[str, ...] = ()
+        notes: Names = ()
         if self.choice.regroups:
             new, notes = self.choice.renamed(rows.environments, rows.counts)
             rows = rows.relabelled(new)
@@ -185,7 +186,7 @@ class Wanted:
         return CheckedRows(rows, encoding, (*alike, *notes, *more))
 
 
-def needing_the_table(missing: str, settings: Columns) -> dict[str, Any]:
+def needing_the_table(missing: str, settings: Columns) -> Fields:
     """{setting: value} of those that need the whole table, which rows in pieces do not show"""
     whole = {"missing": "level"} if missing == "level" else {}
     return whole | {
@@ -233,9 +234,7 @@ class MomentsAccumulator:
         """Count the rows of batches, which have the columns, those of the environments and of
         weights, in blocks of 4 to 48 MB; returns the accumulator."""
         pieces: list[_Piece] = []
-        for batch in (
-            batches if self.weights is None else self._repeated(batches, self.weights.column)
-        ):
+        for batch in chain.from_iterable(map(self._as_counted, batches)):
             d = max(len(self._wide), len(self.columns))
             room = _BLOCK_BYTES // (8 * d)
             fewest = max(_FEWEST_ROWS, room, min(_ROWS_PER_COLUMN * d, 12 * room))
@@ -270,11 +269,13 @@ class MomentsAccumulator:
             self._rng = np.random.Generator(np.random.SFC64([_SEED, *first.view(np.uint64)]))
         return self._rng.random(len(values[0]), dtype=np.float32)
 
-    def _repeated(self, batches: Iterable[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
-        for batch, counted in repeated(batches, column):
-            assert self.weights is not None
-            self.weights += counted
-            yield batch
+    def _as_counted(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Its rows as often as they count"""
+        if self.weights is None:
+            return [batch]
+        batches, counted = repeated(batch, self.weights.column)
+        self.weights += counted
+        return batches
 
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the labels of environments, -1 where there is none"""
@@ -568,7 +569,7 @@ class MomentsAccumulator:
         return chosen
 
     @property
-    def environments(self) -> tuple[Hashable, ...]:
+    def environments(self) -> Labels:
         """Labels in the order in which they first came, also of environments of which no row
         counts"""
         return tuple(self._labels)
@@ -622,7 +623,7 @@ def _whole_numbers(values: Floats) -> Floats:
     return distinct if len(distinct) <= _MOST_VALUES else np.array([np.nan])
 
 
-def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
+def _distinct(array: pa.Array) -> tuple[Places, pa.Array]:
     """Positions (n,), -1 where missing, among the different values that occur; and these values"""
     import pyarrow as pa
 
@@ -644,7 +645,7 @@ class CheckedRows:
 
     rows: MomentsAccumulator
     encoding: Encoding | None
-    notes: tuple[str, ...]
+    notes: Names
 
     @cached_property
     def outcome_kind(self) -> OutcomeKind:
@@ -714,7 +715,7 @@ def _check_numeric(rows: MomentsAccumulator) -> None:
 
 
 def _places(
-    columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None
+    columns: tuple[MomentsColumn, ...], names: Names, encoding: Encoding | None
 ) -> Integers:
     """Where in the columns of the moments each column of the accumulator belongs, or -1"""
     at = {MomentsColumn(name): place for place, name in enumerate(names)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
+from .._tools.arrays import Fields
 from .._tools.parallel import (
     check_version,
     dask_client,
@@ -45,7 +46,7 @@ def from_rows(
     n_jobs: int | None,
     dask: Any,
     progress: ProgressMode,
-    file_options: dict[str, Any],
+    file_options: Fields,
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
@@ -85,7 +86,7 @@ def _refuse_options(name: str, **options: Any) -> None:
             raise SettingError(f"{option}= is not for {name}: leave it out.")
 
 
-def opened(rows: Any, wanted: Wanted, file_options: dict[str, Any]) -> tuple[RowSource, Wanted]:
+def opened(rows: Any, wanted: Wanted, file_options: Fields) -> tuple[RowSource, Wanted]:
     """The rows, which are not read yet, and what is wanted of them."""
     categorical = wanted.settings.categorical
     words = () if isinstance(categorical, str) else tuple(map(str, categorical))
