@@ -141,16 +141,16 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> Plac
     """Where each of the labels is among those available. One may be given as it is printed."""
     if isinstance(labels, str):
         raise DataError(f"{labels!r} is a single label: pass a list of labels, [{labels!r}].")
-    shown = {printable(str(label)): place for place, label in enumerate(available)}
-    written = shown | {str(label): place for place, label in enumerate(available)}
-    exact = {label: place for place, label in enumerate(available)}
+    known: dict[Hashable, int] = {}
+    for forms in ([printable(str(label)) for label in available], map(str, available), available):
+        known |= {form: place for place, form in enumerate(forms)}
     places = []
     for label in labels:
         label = label_of(label)
-        place = exact.get(label, written.get(str(label)))
+        place = known.get(label, known.get(str(label)))
         if place is None:
-            known = nearest(str(label), available, "environments")
-            raise DataError(f"there is no environment {in_quotes(label)}; {known}")
+            others = nearest(str(label), available, "environments")
+            raise DataError(f"there is no environment {in_quotes(label)}; {others}")
         places.append(place)
     if not places:
         raise DataError(f"no environment is named. The environments are {quoted(available, 12)}.")

@@ -460,10 +460,10 @@ class MomentsAccumulator:
         self._drawn = [found]
         self._n_drawn = found.n_rows
         labels = self.environments
-        counts = np.bincount(found.places, minlength=len(labels))
-        ends = np.cumsum(counts)
-        for e in np.flatnonzero(counts >= found.size):
-            self.limits[labels[e]] = found.keys[ends[e] - counts[e] : ends[e]].max()
+        highest = np.zeros(len(labels), np.float32)
+        np.maximum.at(highest, found.places, found.keys)
+        for e in np.flatnonzero(np.bincount(found.places) >= found.size):
+            self.limits[labels[e]] = highest[e]
         return found
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:

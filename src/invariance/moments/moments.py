@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, reduce
 from inspect import signature
-from itertools import accumulate
+from itertools import accumulate, compress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -696,13 +696,14 @@ class Moments:
         if columns == self.columns:
             return self
         order = self.places(columns)
-        left = {
-            name: tuple(c for c in members if c in columns) for name, members in self.groups.items()
-        }
         return replace(
             self,
             columns=columns,
-            groups={name: members for name, members in left.items() if members},
+            groups={
+                name: left
+                for name, members in self.groups.items()
+                if (left := tuple(column for column in members if column in columns))
+            },
             outcome=columns.index(self.outcome_name),
             scatter=self.scatter[np.ix_(np.arange(len(self.scatter)), order, order)],
             sample=self.sample and self.sample._replace(values=self.sample.values[:, order]),
@@ -721,7 +722,7 @@ class Moments:
         )
 
     def _names_of(self, chosen: Mask) -> list[str]:
-        return [self.columns[j] for j in np.flatnonzero(chosen)]
+        return list(compress(self.columns, chosen))
 
     def _owner(self, column: str) -> str:
         """The feature that a column belongs to, or did before it was left out."""
@@ -804,9 +805,7 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
             *moments.columns,
             *(free_name(f"own mean {e}", moments.columns) for e in np.flatnonzero(apart)),
         ),
-        environments=tuple(
-            label for label, flag in zip(moments.environments, kept, strict=True) if flag
-        ),
+        environments=tuple(compress(moments.environments, kept)),
         counts=counts,
         centre=centre,
         rest=rest,
@@ -853,10 +852,7 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
     others = reduce(
         merged, (moments.part(other) for other in range(moments.n_environments) if other != e)
     )
-    labels = (moments.environments[e], None)
-    parts = (moments.part(e), others)
-    described = {name: getattr(moments, name) for name in _OF_NAMES}
-    return assembled(moments.columns, moments.outcome, labels, parts, **described)
+    return _of_parts(moments, (moments.environments[e], None), (moments.part(e), others))
 
 
 def rest_moments(moments: Moments) -> Moments:
@@ -865,9 +861,15 @@ def rest_moments(moments: Moments) -> Moments:
     before = list(accumulate(parts[:-1], merged))
     after = list(accumulate(parts[:0:-1], merged))[::-1]
     inner = (merged(before[e - 1], after[e]) for e in range(1, len(parts) - 1))
+    return _of_parts(moments, moments.environments, (after[0], *inner, before[-1]))
+
+
+def _of_parts(
+    moments: Moments, environments: Labels, parts: Iterable[EnvironmentMoments]
+) -> Moments:
+    """The same columns of other environments"""
     described = {name: getattr(moments, name) for name in _OF_NAMES}
-    rests = after[0], *inner, before[-1]
-    return assembled(moments.columns, moments.outcome, moments.environments, rests, **described)
+    return assembled(moments.columns, moments.outcome, environments, parts, **described)
 
 
 def _adding(scatter: Floats, varying: Mask) -> Mask:
