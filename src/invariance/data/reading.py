@@ -12,12 +12,12 @@ import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T")
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 TEXT = "text"
 PARQUET = ".parquet"
@@ -619,14 +620,18 @@ def _read_csv(
     with file.open() as stream:
         with clear_errors(file):
             batches = pd.read_csv(stream, chunksize=rows, **options)
-        with closing(batches):
-            # Around each step only: errors of the caller are not those of the file.
-            while True:
-                with clear_errors(file):
-                    piece = next(batches, None)
-                if piece is None:
-                    return
-                yield piece
+        with batches:
+            yield from steps_of(batches, file)
+
+
+def steps_of(pieces: Iterator[T], file: TableFile) -> Iterator[T]:
+    """Pieces of a file; errors while one is read are those of the file, others the caller's."""
+    while True:
+        with clear_errors(file):
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
 
 
 def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:

@@ -36,6 +36,7 @@ from .reading import (
     iter_columns,
     named_once,
     reads_as_number,
+    steps_of,
 )
 from .reading import TEXT as TEXT_FILE
 from .settings import FileFormat
@@ -203,14 +204,17 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def type_of(column: pd.Series, where: str) -> pa.DataType:
-    """As far as its values show it; that of text where they are of several types."""
+def schema_of(frame: pd.DataFrame, where: str) -> pa.Schema:
+    """Types as far as values show them; that of text where they are of several types."""
     import pyarrow as pa
 
-    with suppress(DataError):
-        array = of_series(column, str(column.name), where)
-        return array.type if array.null_count < len(array) else pa.null()
-    return pa.string()
+    kinds: dict[str, pa.DataType] = {}
+    for name, column in frame.items():
+        kinds[str(name)] = pa.string()
+        with suppress(DataError):
+            array = of_series(column, str(name), where)
+            kinds[str(name)] = array.type if array.null_count < len(array) else pa.null()
+    return pa.schema(kinds)
 
 
 def source_of(
@@ -395,8 +399,7 @@ class TableSource(RowSource):
 
         if isinstance(self._table, pa.Table):
             return named_once(self._table.schema, self.name)
-        first = self._table.iloc[: rows_per_batch(self._table.shape[1])]
-        return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
+        return schema_of(self._table.iloc[: rows_per_batch(self._table.shape[1])], self.name)
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         import pyarrow as pa
@@ -698,13 +701,7 @@ def _read_parquet(
         batches = opened.iter_batches(
             rows, row_groups=list(groups), columns=list(columns), use_threads=False
         )
-        while True:
-            with clear_errors(
-                file
-            ):  # around each step only: the caller's errors are not those of the file
-                batch = next(batches, None)
-            if batch is None:
-                return
+        for batch in steps_of(batches, file):
             yield _with_gaps(batch, file.form.na)
 
 
@@ -831,15 +828,13 @@ class TextSource(FileSource):
     @cached_property
     def schema(self) -> pa.Schema:
         """With types as the first rows show them."""
-        import pyarrow as pa
+        import pandas as pd
 
         first = self.files[0]
         words = self._words & {*self._names}
-        frame = next(iter_columns(first, self._names, self._rows, None, words), None)
-        kinds = [
-            pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names
-        ]
-        return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
+        frames = iter_columns(first, self._names, self._rows, None, words)
+        frame = next(frames, pd.DataFrame(columns=self._names))
+        return self._with_labels(schema_of(frame, first.name))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts(
