@@ -206,13 +206,13 @@ def announce_constant(constant: Sequence[str], n_features: int, columns: Sequenc
 def losses(data: Any, features: Sequence[str], columns: Sequence[str]) -> Names:
     """Sentences about what was left out of MultiEnvironmentData or Moments, or counts more than
     once; features, columns : that are constant, columns of features that have others"""
-    found = list(data.environment_notes)
+    sentences = list(data.environment_notes)
     if data.weights is not None:
-        found.insert(0, str(data.weights))
+        sentences.insert(0, str(data.weights))
     if data.dropped_rows:
         n_rows = data.n_rows + sum(data.dropped_rows.values())
-        found.append(f"{dropped_message(data.dropped_rows, data.environments, n_rows)}.")
-    return (*found, *constant_sentences(features, columns))
+        sentences.append(f"{dropped_message(data.dropped_rows, data.environments, n_rows)}.")
+    return (*sentences, *constant_sentences(features, columns))
 
 
 def constant_sentences(features: Sequence[str], columns: Sequence[str]) -> list[str]:

@@ -454,13 +454,9 @@ class MultiEnvironmentData:
         clock : when rows were taken, by default as a time index of X says it
         """
         check_known("missing", missing, MISSING)
-        given = {
-            "environments": environments,
-            "event": event,
-            "exposure": exposure,
-            "weights": weights,
-        }
-        y, environments, event, exposure, weights = aligned(X, y=y, **given)
+        y, environments, event, exposure, weights = aligned(
+            X, y=y, environments=environments, event=event, exposure=exposure, weights=weights
+        )
         of_columns = Columns(
             exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
         )
@@ -476,20 +472,17 @@ class MultiEnvironmentData:
                 "environments": environments,
                 "event": event,
                 "exposure": exposure,
+                "design": design,
+                "clock": clock,
             }
-            given |= {"design": design, "clock": clock}
             held, counted = weighted(given, weights, "weights")
             X, y, environments, event, exposure, design, clock = held.values()
             refuse_repeats(None if design is None else design.variable, counted)
         table, names = table_of(X, feature_names, columns.exclude)
         known_columns("na", columns.na, names)
         choices = Choices.of(columns, names, missing)
-        is_array = isinstance(table, np.ndarray)
-        raw = (
-            RawTable.of_array(table, names, choices)
-            if is_array
-            else RawTable.of_frame(table, names, choices)
-        )
+        read = RawTable.of_array if isinstance(table, np.ndarray) else RawTable.of_frame
+        raw = read(table, names, choices)
         outcome_columns = {
             role: outcome_column(values, role) for role, values in stated(event, exposure).items()
         }
@@ -502,11 +495,9 @@ class MultiEnvironmentData:
                 f"outcome_name={outcome_name!r} is also a feature name: choose another."
             )
         outcome = outcome_of(y, outcome_name)
-        held = {"X": table, "y": outcome.values} | {
-            role: values for role, (_, values) in outcome_columns.items()
-        }
-        held |= {} if labels is None else {"environments": labels}
-        check_lengths({what: len(values) for what, values in held.items()})
+        lengths = {"X": len(table), "y": len(outcome.values)}
+        lengths |= {role: len(values) for role, (_, values) in outcome_columns.items()}
+        check_lengths(lengths if labels is None else lengths | {"environments": len(labels)})
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)

@@ -116,8 +116,8 @@ def _ranges(values: Floats, codes: Integers, n_environments: int) -> tuple[Float
 
     usable = (codes >= 0) & np.isfinite(values)
     grouped = pd.Series(values[usable]).groupby(codes[usable])
-    found = grouped.agg(["count", "min", "max"]).reindex(range(n_environments))
-    n, low, high = found.to_numpy(dtype=np.float64).T
+    ranges = grouped.agg(["count", "min", "max"]).reindex(range(n_environments))
+    n, low, high = ranges.to_numpy(dtype=np.float64).T
     return np.nan_to_num(n), low, high
 
 

@@ -141,13 +141,13 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> Plac
     """Where each of the labels is among those available. One may be given as it is printed."""
     if isinstance(labels, str):
         raise DataError(f"{labels!r} is a single label: pass a list of labels, [{labels!r}].")
-    known: dict[Hashable, int] = {}
+    positions: dict[Hashable, int] = {}
     for forms in ([printable(str(label)) for label in available], map(str, available), available):
-        known |= {form: place for place, form in enumerate(forms)}
+        positions |= {form: place for place, form in enumerate(forms)}
     places = []
     for label in labels:
         label = label_of(label)
-        place = known.get(label, known.get(str(label)))
+        place = positions.get(label, positions.get(str(label)))
         if place is None:
             others = nearest(str(label), available, "environments")
             raise DataError(f"there is no environment {in_quotes(label)}; {others}")

@@ -101,8 +101,8 @@ class Wanted:
         refuse_design(self.environment, f"reading {where} in pieces")
         asked = self.outcome, self.environment, self.settings
         outcome, environment, features = resolve_columns(available, *asked, where)
-        found = replace(self, outcome=outcome, environment=environment, features=features)
-        return replace(found, splines=dict.fromkeys(found.choices.splines))
+        checked = replace(self, outcome=outcome, environment=environment, features=features)
+        return replace(checked, splines=dict.fromkeys(checked.choices.splines))
 
     @cached_property
     def choices(self) -> Choices:
@@ -150,8 +150,8 @@ class Wanted:
             rows = rows.relabelled(new)
         parts = rows.parts
         columns = rows.wide_columns
-        found = rows.levels_among(frozenset(columns))
-        levels = {name: each for name, each in found.items() if name in features}
+        all_levels = rows.levels_among(frozenset(columns))
+        levels = {name: each for name, each in all_levels.items() if name in features}
         missing = rows.tally.missing
         empty = {name for name, n in missing.items() if n == rows.tally.n_rows > 0}
         if parts and not self.partial:
@@ -195,11 +195,11 @@ def needing_the_table(missing: str, settings: Columns) -> Fields:
 
 
 class _Environment(NamedTuple):
-    """kept : {column of a spline without knots: its values}, and of the outcome the numbers that
+    """values : {column of a spline without knots: its values}, and of the outcome the numbers that
     it takes, each once; NaN where one is not whole, below 0, or they are too many"""
 
     moments: EnvironmentMoments
-    kept: Mapping[str, Floats]
+    values: Mapping[str, Floats]
 
 
 class MomentsAccumulator:
@@ -478,11 +478,11 @@ class MomentsAccumulator:
                 np.equal(values, place, out=block[place])
 
     def _keep(
-        self, label: Hashable, moments: EnvironmentMoments, kept: Mapping[str, Floats]
+        self, label: Hashable, moments: EnvironmentMoments, more: Mapping[str, Floats]
     ) -> None:
         """Values of more rows of an environment, all of whose rows have these moments"""
-        both = dict(self._environments[label].kept) if label in self._environments else {}
-        for name, values in kept.items():
+        both = dict(self._environments[label].values) if label in self._environments else {}
+        for name, values in more.items():
             all_values = np.append(both.get(name, values[:0]), values)
             of_outcome = name == self.wanted.outcome
             both[name] = _whole_numbers(all_values) if of_outcome else all_values
@@ -497,7 +497,7 @@ class MomentsAccumulator:
         else:
             before = widened(known.moments, len(self._wide))
             moments = merged(before, moments, out=np.require(before.scatter, requirements="W"))
-        self._keep(label, moments, rows.kept)
+        self._keep(label, moments, rows.values)
 
     def _check_memory(self, labels: Collection[Hashable]) -> None:
         n_more = len({*labels} - self._environments.keys())
@@ -587,9 +587,10 @@ class MomentsAccumulator:
     def kept_values(self) -> dict[str, Floats]:
         """{column of a spline without knots: its values in rows that count}, and of the outcome
         as `_Environment`"""
-        kept = [rows.kept for rows in self._environments.values()]
+        parts = [rows.values for rows in self._environments.values()]
         return {
-            name: np.concatenate([each[name] for each in kept if name in each]) for name in kept[0]
+            name: np.concatenate([part[name] for part in parts if name in part])
+            for name in parts[0]
         }
 
     def levels_among(self, columns: Collection[MomentsColumn]) -> dict[str, Levels]:

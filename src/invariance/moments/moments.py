@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Places
+from .._tools.arrays import Floats, Integers, Labels, Mask, Names, Places
 from .._tools.names import Missing
 from .._tools.progress import ProgressMode
 from ..data.checks import (
@@ -452,12 +452,14 @@ class Moments:
         parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
         features = data.features
         same = ("encoding", "constants", "dropped_rows", "environment_notes", "weights")
-        described: Fields = {
-            "groups": features.groups,
+        return assembled(
+            (*features.columns, data.outcome_name),
+            features.n_columns,
+            data.environments,
+            parts,
+            groups=features.groups,
             **{name: getattr(data, name) for name in same},
-        }
-        columns = (*features.columns, data.outcome_name)
-        return assembled(columns, features.n_columns, data.environments, parts, **described)
+        )
 
     @classmethod
     def from_rows(
@@ -514,15 +516,15 @@ class Moments:
             if name not in known:
                 what = f"from_rows() got an unexpected keyword argument {name!r}"
                 raise WrongTypeError(f"{what}{did_you_mean(name, known)}")
-        given = {
-            "categorical": categorical,
-            "numeric": numeric,
-            "groups": groups,
-            "weights": weights,
-        }
-        columns = stated_once(
-            "columns", columns, Columns(features=features, exclude=exclude, **given)
+        parts_of_columns = Columns(
+            features=features,
+            exclude=exclude,
+            categorical=categorical,
+            numeric=numeric,
+            groups=groups,
+            weights=weights,
         )
+        columns = stated_once("columns", columns, parts_of_columns)
         some = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         select = stated_once("select", select, some)
         wanted = Wanted(outcome, environment, columns, select, missing, partial)
@@ -700,9 +702,9 @@ class Moments:
             self,
             columns=columns,
             groups={
-                name: left
+                name: remaining
                 for name, members in self.groups.items()
-                if (left := tuple(column for column in members if column in columns))
+                if (remaining := tuple(column for column in members if column in columns))
             },
             outcome=columns.index(self.outcome_name),
             scatter=self.scatter[np.ix_(np.arange(len(self.scatter)), order, order)],
