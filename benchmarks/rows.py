@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from _harness import header
 from _rows_on_dask import measure as on_dask
 from invariance import Moments
-from invariance.moments.accumulator import MomentsAccumulator
+from invariance.moments.accumulator import Wanted
 
 # Features: rows. About 0.5 GB each.
 SIZES = {20: 3_000_000, 200: 300_000, 1000: 60_000}
@@ -207,15 +207,14 @@ def digits() -> None:
         for rows in (7, n):
             table = pa.table({**dict(zip("abc", X.T, strict=True)), "site": site})
             batches = table.to_batches(max_chunksize=rows)
-            one = MomentsAccumulator(list("abc"), "site")
-            for batch in batches:
-                one.extend([batch])
-            parts = [MomentsAccumulator(list("abc"), "site").extend([batch]) for batch in batches]
+            wanted = Wanted("c", "site").among(table.column_names, "the table")
+            one = wanted.accumulated(batches)
+            parts = [wanted.accumulated([batch]) for batch in batches]
             many = parts[0]
             for part in parts[1:]:
                 many = many.merge(part)
             errors = []
-            for found in (one.moments("c"), many.moments("c")):
+            for found in (wanted.screened(rows).moments() for rows in (one, many)):
                 order = [*(found.environments.index(e) for e in range(3)), 3]
                 errors.append(
                     np.abs(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from invariance.moments.accumulator import MomentsAccumulator
+from invariance.data.settings import Columns
+from invariance.moments.accumulator import MomentsAccumulator, Wanted
 from invariance.moments.moments import Moments
 
 
@@ -22,13 +23,19 @@ def cut(table: pa.Table, cuts: Iterable[int]) -> list[pa.Table]:
 
 
 def added(
-    pieces: Iterable[pa.Table], columns: Sequence[str], **settings: Any
+    pieces: Iterable[pa.Table], columns: Sequence[str], missing: str = "error", **settings: Any
 ) -> MomentsAccumulator:
-    """Of tables with the environments in `site`"""
-    rows = MomentsAccumulator(columns, "site", **settings)
+    """Of tables with the environments in `site`; the last of the columns is the outcome"""
+    *features, outcome = columns
+    wanted = Wanted(outcome, "site", Columns(features=features, **settings), missing=missing)
+    rows = wanted.among([*columns, "site"], "the table").accumulated()
     for piece in pieces:
         rows.extend(piece.to_batches())
     return rows
+
+
+def moments_of(rows: MomentsAccumulator) -> Moments:
+    return rows.wanted.screened(rows).moments()
 
 
 def assert_alike(first: Moments, second: Moments, rtol: float = 1e-10) -> None:

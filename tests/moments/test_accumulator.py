@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arrow_rows import added, assert_alike, cut, exact_scatter
+from arrow_rows import added, assert_alike, cut, exact_scatter, moments_of
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments import accumulator
 from invariance.moments.moments import Moments
@@ -56,8 +56,8 @@ def wholes() -> list[tuple[pa.Table, dict[str, Any], Moments]]:
     table = rows()
     gaps = with_gaps(rows())
     with pytest.warns(DataWarning, match="dropped"):
-        some = added([gaps], COLUMNS, missing="drop").moments("y")
-    return [(table, {}, added([table], COLUMNS).moments("y")), (gaps, {"missing": "drop"}, some)]
+        some = moments_of(added([gaps], COLUMNS, missing="drop"))
+    return [(table, {}, moments_of(added([table], COLUMNS))), (gaps, {"missing": "drop"}, some)]
 
 
 @given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS, gaps=st.booleans())
@@ -73,35 +73,35 @@ def test_any_partition(
         total = added([], COLUMNS, **how)
         for task in cut(table, tasks):
             total = total.merge(added(cut(task, cuts), COLUMNS, **how))
-        assert_alike(total.moments("y"), expected)
+        assert_alike(moments_of(total), expected)
 
 
 def test_merging_changes_neither() -> None:
     first, second = (added([piece], COLUMNS) for piece in cut(rows(), [50]))
     before = [pickle.dumps(rows) for rows in (first, second)]
     both = first.merge(second)
-    expected = both.moments("y")
+    expected = moments_of(both)
     assert [pickle.dumps(rows) for rows in (first, second)] == before
     both.extend(rows().to_batches()[:1])
     assert [pickle.dumps(rows) for rows in (first, second)] == before
-    again = pickle.loads(before[0]).merge(pickle.loads(before[1])).moments("y")
+    again = moments_of(pickle.loads(before[0]).merge(pickle.loads(before[1])))
     assert again.scatter.tobytes() == expected.scatter.tobytes()
     buffers: list[pickle.PickleBuffer] = []
     sent = pickle.dumps(first, protocol=5, buffer_callback=buffers.append)
     kept = [
         bytes(buffer.raw()) for buffer in buffers
     ]  # cannot be written to, as what some clusters send
-    received = (
-        pickle.loads(sent, buffers=kept).extend(rows().to_batches()[:1]).absorb(second).moments("y")
+    received = moments_of(
+        pickle.loads(sent, buffers=kept).extend(rows().to_batches()[:1]).absorb(second)
     )
     assert kept == [bytes(buffer.raw()) for buffer in buffers]
     assert received.n_rows == expected.n_rows + rows().to_batches()[0].num_rows
     assert (
-        pickle.loads(sent, buffers=kept).absorb(second).moments("y").scatter.tobytes()
+        moments_of(pickle.loads(sent, buffers=kept).absorb(second)).scatter.tobytes()
         == expected.scatter.tobytes()
     )
-    twice = first.merge(first).moments("y")
-    np.testing.assert_array_equal(twice.counts, 2 * first.moments("y").counts)
+    twice = moments_of(first.merge(first))
+    np.testing.assert_array_equal(twice.counts, 2 * moments_of(first).counts)
 
 
 def test_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,8 +117,8 @@ def test_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(
         DataWarning, match=r"dropped 20 of 140 rows .* 10 of environment 'a', 10 of environment 'b'"
     ):
-        found = added([gone, early, late], COLUMNS, missing="drop").moments("y")
-    plain = added([pa.concat_tables([early, late])], COLUMNS).moments("y")
+        found = moments_of(added([gone, early, late], COLUMNS, missing="drop"))
+    plain = moments_of(added([pa.concat_tables([early, late])], COLUMNS))
     assert found.dropped_rows == {"a": 10, "b": 10}
     assert_alike(found, replace(plain, dropped_rows=found.dropped_rows))
     assert found.environments == ("a", "b", "c")
@@ -131,9 +131,9 @@ def test_rows_without_any_value_are_told_of() -> None:
         "site", table["site"]
     )
     with pytest.raises(DataError, match=r"missing values .* 'y' \(120 rows\)"):
-        added([nothing, table], COLUMNS).moments("y")
+        moments_of(added([nothing, table], COLUMNS))
     with pytest.warns(DataWarning, match="dropped 120 of 240 rows"):
-        added([nothing, table], COLUMNS, missing="drop").moments("y")
+        moments_of(added([nothing, table], COLUMNS, missing="drop"))
 
 
 @pytest.mark.filterwarnings("ignore:.* are one level")
@@ -156,7 +156,7 @@ def test_types_that_change() -> None:
             added(pieces, COLUMNS, **how)
             for pieces in ([table, *others], [table] * (1 + len(others)))
         )
-        assert_alike(changing.moments("y"), same.moments("y"))
+        assert_alike(moments_of(changing), moments_of(same))
 
 
 def test_what_is_refused() -> None:
@@ -165,7 +165,7 @@ def test_what_is_refused() -> None:
             added([rows().drop_columns([name])], COLUMNS)
     for pieces in ([], [rows().slice(0, 0)]):
         with pytest.raises(DataError, match="no rows"):
-            added(pieces, COLUMNS).moments("y")
+            moments_of(added(pieces, COLUMNS))
 
 
 def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +174,9 @@ def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(
         DataError, match="column 'site' has 3 labels or more, and the second moments of 7 columns"
     ):
-        added([rows()], COLUMNS).moments("y")
+        moments_of(added([rows()], COLUMNS))
     monkeypatch.setattr(accumulator, "free_bytes", lambda: None)
-    added([rows()], COLUMNS).moments("y")
+    moments_of(added([rows()], COLUMNS))
 
 
 def names_of(n: int) -> pa.Table:
@@ -241,12 +241,12 @@ def test_twelve_digits(kind: str, batch_rows: int) -> None:
     X = HARD[kind](X, sites[:, None])
     table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
     pieces = [table.slice(start, batch_rows) for start in range(0, 210, batch_rows)]
-    moments = added(pieces, THREE).moments("x2")
+    moments = moments_of(added(pieces, THREE))
     assert error(moments, X, sites) <= 1e-12
     merged = added(pieces[:0], THREE)
     for piece in pieces:
         merged = merged.merge(added([piece], THREE))
-    assert error(merged.moments("x2"), X, sites) <= 1e-12
+    assert error(moments_of(merged), X, sites) <= 1e-12
     for e, label in enumerate(moments.environments):
         rows = X[sites == label]
         off = (moments.centre[e] - rows.astype(np.longdouble)).mean(axis=0) + moments.rest[e]

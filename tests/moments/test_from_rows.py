@@ -24,7 +24,8 @@ from invariance.data import sources as base
 from invariance.data.outcomes import outcome_kind
 from invariance.exceptions import DataError, SettingError
 from invariance.moments import accumulator
-from invariance.moments.from_rows import Wanted, of_source, opened
+from invariance.moments.accumulator import Wanted
+from invariance.moments.from_rows import of_source, opened
 
 N = 60
 RNG = np.random.default_rng(0)

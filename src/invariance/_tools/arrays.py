@@ -12,6 +12,8 @@ Rng = np.random.Generator
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+# Positions in an array
+Places = NDArray[np.intp]
 # Of features or columns
 Names = tuple[str, ...]
 # Of environments

@@ -36,7 +36,8 @@ from ..models.registry import (
     resolve_family,
     with_family_columns,
 )
-from ..moments.from_rows import Wanted, needing_the_table, of_source, opened
+from ..moments.accumulator import Wanted, needing_the_table
+from ..moments.from_rows import of_source, opened
 from ..moments.moments import Moments
 from .console import for_shell, in_shell, say
 from .options import STANDARD_INPUT, FitOptions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Names
 from ..exceptions import DataError, SettingError, use
 
 FEWEST_KNOTS = 3
@@ -21,7 +21,7 @@ class Numbers:
     column: str
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         return (self.column,)
 
     def encode(self, values: Floats) -> Floats:
@@ -36,11 +36,11 @@ class Dummies:
     absent : levels that no row has"""
 
     column: str
-    levels: tuple[str, ...]
+    levels: Names
     absent: frozenset[str] = frozenset()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         return tuple(f"{self.column}={level}" for level in self.levels[self._first :])
 
     @property
@@ -55,7 +55,7 @@ class Dummies:
         )
 
     @property
-    def occurring(self) -> tuple[str, ...]:
+    def occurring(self) -> Names:
         return tuple(level for level in self.levels if level not in self.absent)
 
     def encode(self, codes: Floats) -> Floats:
@@ -83,7 +83,7 @@ class SplineBasis:
     knots: tuple[float, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         return (self.column, *(f"{self.column}~{j}" for j in range(2, len(self.knots))))
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Names
 from .._tools.text import in_series
 from ..exceptions import DataError, Remedy, SettingError, use
 from .basis import Spline
@@ -314,19 +314,19 @@ class Mending:
     counts as the limit, or missing; na : {column: values that stand for missing ones, as text}"""
 
     below_limit: str | None = None
-    na: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    na: Mapping[str, Names] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return self.below_limit is not None or bool(self.na)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Names:
         """What was changed, a sentence for each."""
         limits = {"half": "half of the limit", "limit": "the limit", "missing": "missing"}
         said = []
         if self.below_limit is not None:
             said.append(f"values such as '<0.5' count as {limits[self.below_limit]}.")
-        columns: dict[tuple[str, ...], list[str]] = {}
+        columns: dict[Names, list[str]] = {}
         for name, codes in self.na.items():
             columns.setdefault(codes, []).append(name)
         for codes, names in columns.items():
@@ -392,7 +392,7 @@ class Levels(NamedTuple):
     that may not occur; declared: whether the column's type, not its text alone, makes it a
     category; written: what they were made of."""
 
-    texts: tuple[str, ...]
+    texts: Names
     in_order: bool = False
     declared: bool = False
     written: frozenset[Hashable] = frozenset()
@@ -440,7 +440,7 @@ def coded(
 
 
 def recoded(
-    codes: Floats, texts: tuple[str, ...], wanted: tuple[str, ...], absent: Collection[str] = ()
+    codes: Floats, texts: Names, wanted: Names, absent: Collection[str] = ()
 ) -> tuple[Floats, str]:
     """Positions in the wanted levels from positions in others, 0 for unknown or absent ones; which
     these are, in how many rows. A missing value stays one."""
@@ -470,8 +470,8 @@ class Choices:
     categorical: frozenset[str] = frozenset()
     numeric: frozenset[str] = frozenset()
     groups: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
+    levels: Mapping[str, Names] = field(default_factory=dict)
+    excluded: Names = ()
     mending: Mending = field(default_factory=Mending)
     missing_level: bool = False
 
@@ -525,7 +525,7 @@ def resolve_columns(
     columns: Columns,
     where: str = "the table",
     outcome_columns: Mapping[str, object] = MappingProxyType({}),
-) -> tuple[str, str, tuple[str, ...]]:
+) -> tuple[str, str, Names]:
     """Names of outcome, environment and features; outcome_columns : {role: name}, which come with
     the outcome"""
     check_unique(available, where)
@@ -574,7 +574,7 @@ def owners_of(roles: Mapping[str, object], available: Sequence[str], where: str)
     return owners
 
 
-def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> Names:
     """The names without those to exclude, which must be among the available columns."""
     left_out = known_columns("exclude", exclude, available)
     left = tuple(name for name in names if name not in left_out)
@@ -583,9 +583,9 @@ def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> t
     return left
 
 
-def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
+def _levels(listed: Mapping[Any, Any]) -> dict[str, Names]:
     """{column: its levels as text, the first of which is the reference}"""
-    levels: dict[str, tuple[str, ...]] = {}
+    levels: dict[str, Names] = {}
     for name, values in listed.items():
         is_list = isinstance(values, Iterable) and not isinstance(values, str)
         texts = tuple(map(level_of, values)) if is_list else ()
@@ -672,7 +672,7 @@ class RawTable:
     """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN
     where missing."""
 
-    names: tuple[str, ...]
+    names: Names
     values: Floats
     levels: Mapping[str, Levels] = field(default_factory=dict)
     refused: Mapping[str, Refusal] = field(default_factory=dict)
@@ -724,7 +724,7 @@ class RawTable:
 
 def table_of(
     X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]
-) -> tuple[Any, tuple[str, ...]]:
+) -> tuple[Any, Names]:
     """X as a float64 array or a narwhals frame, and the names of its columns, without those to
     exclude."""
     given = None if isinstance(X, np.ndarray) else frame_names(X)
@@ -855,7 +855,7 @@ def refuse(
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-    lists: dict[str, Any] = {"exclude": [*excluded, *refused]}
+    lists: Fields = {"exclude": [*excluded, *refused]}
     formats: dict[Remedy, None] = {}
     for remedy in chain.from_iterable(refusal.remedies for refusal in refused.values()):
         for setting, value in remedy.settings:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Names
 from ..exceptions import DataError, Message, use
 from .basis import Dummies, Numbers, SplineBasis, Term
 from .checks import check_distinct_labels, quoted, warn
@@ -39,7 +39,7 @@ class Encoding:
     of; read_as_numbers: columns whose text is read as numbers; mending: what is changed in
     cells."""
 
-    columns: tuple[str, ...]
+    columns: Names
     members: tuple[tuple[str, tuple[Term, ...]], ...]
     read_as_numbers: frozenset[str] = frozenset()
     mending: Mending = field(default_factory=Mending)
@@ -89,7 +89,7 @@ class Encoding:
         return Choices(frozenset(self.of_levels), self.read_as_numbers, mending=self.mending)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Names:
         """What a reader of coefficients must know: reference levels and knots in one sentence, and
         changed cells."""
         said = [term.note for term in self.terms if not isinstance(term, Numbers) and term.note]
@@ -204,9 +204,7 @@ class Encoding:
 
         return RawTable.of_frame(frame, self.columns, self.choices, read, ignored)
 
-    def decode(
-        self, X: Floats, columns: Sequence[str]
-    ) -> Iterator[tuple[str, Floats, tuple[str, ...]]]:
+    def decode(self, X: Floats, columns: Sequence[str]) -> Iterator[tuple[str, Floats, Names]]:
         """(column of the table, values or positions (N,), levels) from the columns of X (N, q) that
         are left."""
         at = {name: j for j, name in enumerate(columns)}

@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import compress, groupby
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .._tools.arrays import Integers, Mask
+from .._tools.arrays import Integers, Mask, Names, Places
 from ..exceptions import DataError, WrongTypeError
 from .checks import check_unique, did_you_mean
 
@@ -21,8 +21,8 @@ class Features:
     side.
     widths : (p,) number of columns of each feature"""
 
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
+    names: Names
+    columns: Names
     widths: Integers
 
     @classmethod
@@ -63,7 +63,7 @@ class Features:
         return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
 
     @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
+    def groups(self) -> dict[str, Names]:
         """{feature: its columns} of the features that have a name other than their one column's."""
         parts = (
             self.columns[start:stop]
@@ -80,7 +80,7 @@ class Features:
         """(…, p) over features → (…, q) over columns"""
         return np.repeat(masks, self.widths, axis=-1) if self.grouped else masks
 
-    def with_columns(self, columns: Collection[str]) -> tuple[str, ...]:
+    def with_columns(self, columns: Collection[str]) -> Names:
         """Names of the features of which some column is among these."""
         held = np.isin(self.columns, list(columns))
         starts = self.starts[:-1]
@@ -156,7 +156,7 @@ def as_lists(masks: Mask) -> tuple[Integers, Integers]:
     ].astype(np.int64)
 
 
-def distinct(masks: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def distinct(masks: Mask) -> tuple[Places, Places]:
     """(first, group): masks[first] are the distinct rows, masks[first][group] is masks."""
     packed = np.ascontiguousarray(np.packbits(masks, axis=1))
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()

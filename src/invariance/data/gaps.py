@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._tools.arrays import Integers, Mask
+from .._tools.arrays import Fields, Integers, Labels, Mask, Names
 from .._tools.sections import Section
 from .._tools.text import COLUMNS, display_width, name_labels
 from .checks import SMALLEST_ENVIRONMENT, listing
@@ -37,10 +37,10 @@ class Exclusion:
     lost : environments with fewer than three such rows
     """
 
-    exclude: tuple[str, ...]
+    exclude: Names
     features: int
     rows: int
-    lost: tuple[Hashable, ...] = ()
+    lost: Labels = ()
 
     @property
     def values(self) -> int:
@@ -58,8 +58,8 @@ class MissingValues:
         that costs fewest rows
     """
 
-    columns: tuple[str, ...] = ()
-    environments: tuple[Hashable, ...] = ()
+    columns: Names = ()
+    environments: Labels = ()
     n_rows: tuple[int, ...] = ()
     counts: tuple[tuple[int, ...], ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
@@ -108,7 +108,7 @@ class MissingValues:
 
         return pd.DataFrame([{**vars(each), "values": each.values} for each in self.exclusions])
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Fields:
         exclusions = [{**vars(each), "lost": [*map(str, each.lost)]} for each in self.exclusions]
         by_environment = vars(self) | {"environments": [*map(str, self.environments)]}
         return {**by_environment, "exclusions": exclusions}
@@ -132,7 +132,7 @@ class MissingValues:
             found.append(Section(title, table=self._rows_kept(), notes=(note,), text_columns=(4,)))
         return found
 
-    def cells(self, n_columns: int, n_environments: int) -> tuple[tuple[str, ...], ...]:
+    def cells(self, n_columns: int, n_environments: int) -> tuple[Names, ...]:
         """Percent missing as text: a head, a line for rows, and one for each of the columns and
         environments with most missing values, in the order of the table."""
         counts = np.array(self.counts)
@@ -161,13 +161,13 @@ class MissingValues:
         widths = [2 + max(4, display_width(heads[e])) for e in order]
         return int((np.cumsum(widths) <= room).sum())
 
-    def _table(self, n_environments: int) -> tuple[tuple[str, ...], ...]:
+    def _table(self, n_environments: int) -> tuple[Names, ...]:
         head, *lines = self.cells(MAX_LINES, n_environments)
         names = name_labels([line[0] for line in lines], MAX_LABEL)
         short = ((name, *line[1:]) for name, line in zip(names, lines, strict=True))
         return (tuple(name_labels(head, MAX_HEAD)), *short)
 
-    def _notes(self, n_environments: int) -> tuple[str, ...]:
+    def _notes(self, n_environments: int) -> Names:
         hidden = {
             "columns": len(self.columns) - MAX_LINES,
             "environments": len(self.environments) - n_environments,
@@ -175,11 +175,11 @@ class MissingValues:
         told = " and ".join(f"{n} {what}" for what, n in hidden.items() if n > 0)
         return (f"… {told} with fewer missing values are not shown.",) if told else ()
 
-    def _rows_kept(self) -> tuple[tuple[str, ...], ...]:
+    def _rows_kept(self) -> tuple[Names, ...]:
         """A line for each exclusion, up to two after the best."""
         best = self.exclusions.index(self.best) if self.best is not None else 0
-        lines: list[tuple[str, ...]] = [("", "features", "rows", "environments", "without")]
-        before: tuple[str, ...] = ()
+        lines: list[Names] = [("", "features", "rows", "environments", "without")]
+        before: Names = ()
         last = min(best + 2, len(self.exclusions) - 1)
         first = max(0, last - MAX_LINES)
         for place, each in enumerate(self.exclusions[: last + 1]):

@@ -10,8 +10,8 @@ from datetime import date, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Labels, Names, Places
 from ..exceptions import DataError
 from .checks import alike, listing, warn
 
@@ -42,7 +42,7 @@ def level_of(value: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+def encode_labels(values: Sequence[Hashable]) -> tuple[Places, Labels]:
     """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance"""
     try:
         index = {value: place for place, value in enumerate(dict.fromkeys(values))}
@@ -75,9 +75,7 @@ def written_values(values: Iterable[Any]) -> frozenset[Hashable]:
     return frozenset(value for value in set(values) if label_of(value) is not None)
 
 
-def tell_alike(
-    values: Iterable[Hashable], column: str | None, what: str = "environment"
-) -> tuple[str, ...]:
+def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> Names:
     """Warn of different values in a column that are one label or level; the sentence, if there is
     one"""
     groups = alike(

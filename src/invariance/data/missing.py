@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask, Names
 from .._tools.text import in_quotes
 from ..exceptions import DataError, Message, Remedy, use
 from .checks import NO_ROWS, listing, most_first, quoted, rows_text, warn, with_counts
@@ -198,24 +199,25 @@ def announce_constant(constant: Sequence[str], n_features: int, columns: Sequenc
         raise DataError(
             f"every feature is constant over all rows: {quoted(constant)}. Add features that vary."
         )
-    for sentence in losses({}, (), 0, constant, columns):
+    for sentence in constant_sentences(constant, columns):
         warn(sentence)
 
 
-def losses(
-    dropped_rows: Mapping[Hashable, int],
-    environments: Sequence[Hashable],
-    n_rows: int,
-    features: Sequence[str],
-    columns: Sequence[str],
-) -> tuple[str, ...]:
-    """Sentences about what was left out: rows, of which n_rows are left, constant features, and
-    columns of others."""
+def losses(data: Any, features: Sequence[str], columns: Sequence[str]) -> Names:
+    """Sentences about what was left out of MultiEnvironmentData or Moments, or counts more than
+    once; features, columns : that are constant, columns of features that have others"""
+    sentences = list(data.environment_notes)
+    if data.weights is not None:
+        sentences.insert(0, str(data.weights))
+    if data.dropped_rows:
+        n_rows = data.n_rows + sum(data.dropped_rows.values())
+        sentences.append(f"{dropped_message(data.dropped_rows, data.environments, n_rows)}.")
+    return (*sentences, *constant_sentences(features, columns))
+
+
+def constant_sentences(features: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """About constant features, and such columns of others"""
     sentences = []
-    if dropped_rows:
-        sentences.append(
-            dropped_message(dropped_rows, environments, n_rows + sum(dropped_rows.values()))
-        )
     if features:
         sentences.append(f"dropped features that are constant over all rows: {quoted(features)}")
     if columns:
@@ -223,4 +225,4 @@ def losses(
             "dropped columns that are constant over all rows from their features: "
             f"{quoted(columns)}"
         )
-    return tuple(f"{sentence}." for sentence in sentences)
+    return [f"{sentence}." for sentence in sentences]

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Places
 from .._tools.names import BelowLimit, Missing
 from ..exceptions import DataError, WrongTypeError, raise_all, use
 from .checks import (
@@ -64,7 +63,16 @@ from .outcomes import (
     two_values,
 )
 from .reading import TableFile, column_names, read_columns, with_columns
-from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single, stated_once
+from .settings import (
+    ByColumn,
+    Categorical,
+    Columns,
+    Environments,
+    Merged,
+    places_of,
+    refuse_single,
+    stated_once,
+)
 from .site_level import SiteLevel, warn_of_site_level
 from .structure import Along, Clock, Design, clock_of, parts_of, refuse_repeats
 from .weights import Weights, rows_at, weighted
@@ -83,21 +91,19 @@ class MultiEnvironmentData:
 
     X: Floats  #: (N, q), C order, finite; a feature may be several of the q columns
     y: Floats  #: (N,), finite
-    environment_index: NDArray[np.intp]  #: (N,), codes into environments
-    feature_names: tuple[str, ...]
-    environments: tuple[Hashable, ...]  #: in order of first appearance
+    environment_index: Places  #: (N,), codes into environments
+    feature_names: Names
+    environments: Labels  #: in order of first appearance
     outcome_name: str = "y"
     environment_name: str | None = None
-    dropped_features: tuple[str, ...] = ()  #: constant over all rows
+    dropped_features: Names = ()  #: constant over all rows
     dropped_positions: tuple[int, ...] = ()  #: where these were among the features as given
-    dropped_columns: tuple[str, ...] = ()  #: constant over all rows, of features that have others
+    dropped_columns: Names = ()  #: constant over all rows, of features that have others
     dropped_rows: Mapping[Hashable, int] = field(
         default_factory=dict
     )  #: None: rows without a label
     truth: Mask | None = None  #: (p,), the invariant features where they are known
-    original_features: tuple[
-        str, ...
-    ] = ()  #: of the user's own table, before any was dropped or screened out
+    original_features: Names = ()  #: of the user's own table, before any was dropped or screened
     grouping: Features | None = (
         None  #: which columns of X are one feature; None: each column is one
     )
@@ -105,9 +111,7 @@ class MultiEnvironmentData:
     constants: Mapping[str, float] = field(
         default_factory=dict
     )  #: all columns that were dropped, and their values
-    environment_notes: tuple[
-        str, ...
-    ] = ()  #: sentences about environments that were left out or merged
+    environment_notes: Names = ()  #: sentences about environments that were left out or merged
     event: Floats | None = (
         None  #: (N,), 1 where the time that y is ended with the event, 0 where it was censored
     )
@@ -163,19 +167,13 @@ class MultiEnvironmentData:
         return SiteLevel.of_rows(self.X, self.environment_index)
 
     @property
-    def losses(self) -> tuple[str, ...]:
+    def losses(self) -> Names:
         """Sentences about what was left out of the data as given, or counts more than once; empty
         when nothing was."""
-        left_out = self.dropped_features, self.dropped_columns
-        lost = losses(self.dropped_rows, self.environments, self.n_rows, *left_out)
-        return (
-            *([] if self.weights is None else [str(self.weights)]),
-            *self.environment_notes,
-            *lost,
-        )
+        return losses(self, self.dropped_features, self.dropped_columns)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Names:
         """Sentences about what the columns stand for: classes, reference levels and knots; empty
         where they are the table's."""
         columns = () if self.encoding is None else self.encoding.notes
@@ -198,12 +196,12 @@ class MultiEnvironmentData:
         given = {"event": self.event, "exposure": self.exposure}
         return {role: values for role, values in given.items() if values is not None}
 
-    def rows(self, e: int) -> NDArray[np.intp]:
+    def rows(self, e: int) -> Places:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
         return np.flatnonzero(self.environment_index == e)
 
     @property
-    def names_as_given(self) -> tuple[str, ...]:
+    def names_as_given(self) -> Names:
         """The features with those that were dropped, each where it was."""
         names = list(self.feature_names)
         for position, name in zip(self.dropped_positions, self.dropped_features, strict=True):
@@ -276,7 +274,7 @@ class MultiEnvironmentData:
         import pandas as pd
 
         if self.encoding is None:
-            features: dict[str, Any] = dict(zip(self.features.columns, self.X.T, strict=True))
+            features: Fields = dict(zip(self.features.columns, self.X.T, strict=True))
         else:
             features = {
                 name: pd.Categorical.from_codes(values.astype(int), pd.Index(levels))
@@ -293,9 +291,7 @@ class MultiEnvironmentData:
             if self.environment_name is None
             else self.environment_name
         )
-        environments: dict[str, Any] = {
-            labels: [self.environments[e] for e in self.environment_index]
-        }
+        environments: Fields = {labels: [self.environments[e] for e in self.environment_index]}
         environments = environments if self.design is None else self.design.to_columns()
         check_unique((*columns, *environments), "the table")
         classes = self.classes
@@ -316,13 +312,13 @@ class MultiEnvironmentData:
         missing: Missing = "error",
         *,
         exclude: Sequence[str] = (),
-        categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
+        categorical: Categorical = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
         below_limit: BelowLimit | None = None,
-        na: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+        na: ByColumn = MappingProxyType({}),
         drop_environments: Sequence[Hashable] = (),
-        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        merge_environments: Merged = MappingProxyType({}),
         min_rows: int = 0,
         event: str | None = None,
         exposure: str | None = None,
@@ -431,11 +427,11 @@ class MultiEnvironmentData:
         outcome_name: str | None = None,
         missing: Missing = "error",
         exclude: Sequence[str] = (),
-        categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
+        categorical: Categorical = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
         drop_environments: Sequence[Hashable] = (),
-        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        merge_environments: Merged = MappingProxyType({}),
         min_rows: int = 0,
         event: Any = None,
         exposure: Any = None,
@@ -458,13 +454,9 @@ class MultiEnvironmentData:
         clock : when rows were taken, by default as a time index of X says it
         """
         check_known("missing", missing, MISSING)
-        given = {
-            "environments": environments,
-            "event": event,
-            "exposure": exposure,
-            "weights": weights,
-        }
-        y, environments, event, exposure, weights = aligned(X, y=y, **given)
+        y, environments, event, exposure, weights = aligned(
+            X, y=y, environments=environments, event=event, exposure=exposure, weights=weights
+        )
         of_columns = Columns(
             exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
         )
@@ -480,20 +472,17 @@ class MultiEnvironmentData:
                 "environments": environments,
                 "event": event,
                 "exposure": exposure,
+                "design": design,
+                "clock": clock,
             }
-            given |= {"design": design, "clock": clock}
             held, counted = weighted(given, weights, "weights")
             X, y, environments, event, exposure, design, clock = held.values()
             refuse_repeats(None if design is None else design.variable, counted)
         table, names = table_of(X, feature_names, columns.exclude)
         known_columns("na", columns.na, names)
         choices = Choices.of(columns, names, missing)
-        is_array = isinstance(table, np.ndarray)
-        raw = (
-            RawTable.of_array(table, names, choices)
-            if is_array
-            else RawTable.of_frame(table, names, choices)
-        )
+        read = RawTable.of_array if isinstance(table, np.ndarray) else RawTable.of_frame
+        raw = read(table, names, choices)
         outcome_columns = {
             role: outcome_column(values, role) for role, values in stated(event, exposure).items()
         }
@@ -506,11 +495,9 @@ class MultiEnvironmentData:
                 f"outcome_name={outcome_name!r} is also a feature name: choose another."
             )
         outcome = outcome_of(y, outcome_name)
-        held = {"X": table, "y": outcome.values} | {
-            role: values for role, (_, values) in outcome_columns.items()
-        }
-        held |= {} if labels is None else {"environments": labels}
-        check_lengths({what: len(values) for what, values in held.items()})
+        lengths = {"X": len(table), "y": len(outcome.values)}
+        lengths |= {role: len(values) for role, (_, values) in outcome_columns.items()}
+        check_lengths(lengths if labels is None else lengths | {"environments": len(labels)})
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
@@ -577,11 +564,11 @@ class _Rows(NamedTuple):
 
     values: Floats
     outcomes: Floats
-    codes: NDArray[np.intp]
+    codes: Places
     design: Design | None
     clock: Clock | None
 
-    def of(self, rows: Mask, labels: Sequence[Hashable]) -> tuple[_Rows, tuple[Hashable, ...]]:
+    def of(self, rows: Mask, labels: Sequence[Hashable]) -> tuple[_Rows, Labels]:
         """The rows of a mask (N,), with codes into the labels that occur there."""
         left = _Rows(*(rows_at(each, rows) for each in self))
         codes, environments = encode_labels([labels[code] for code in left.codes])
@@ -596,10 +583,10 @@ def _checked_data(
     labels: list[Hashable] | None,
     environment: str | None,
     missing: str,
-    choice: Environments = ALL_ENVIRONMENTS,
-    design: Design | None = None,
-    clock: Clock | None = None,
-    weights: Weights | None = None,
+    choice: Environments,
+    design: Design | None,
+    clock: Clock | None,
+    weights: Weights | None,
 ) -> MultiEnvironmentData:
     """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None:
     one environment"""
@@ -610,7 +597,7 @@ def _checked_data(
     alike = tell_alike(
         [label for label in set(labels or ()) if isinstance(label, str)], environment
     )
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     if choice.merge and design is not None:
         raise DataError(
             "merge_environments= is for one column of labels: merge levels in the table."
@@ -658,7 +645,7 @@ def _checked_data(
         raw.names, choices, summary, learnt_levels(raw, codes, environments), splines, taken
     )
     features = None if encoding is None else encoding.features
-    roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome_columns.items()}
+    roles: Fields = {f"{role}_name": name for role, (name, _) in outcome_columns.items()}
     data = MultiEnvironmentData(
         X if encoding is None else encoding.encode(raw),
         y,

@@ -110,29 +110,22 @@ class OneValue(NamedTuple):
     elsewhere: int
 
 
-class _Ranges(NamedTuple):
-    """n, low, high (E,) : count, lowest and highest of the finite values of each environment"""
+def _ranges(values: Floats, codes: Integers, n_environments: int) -> tuple[Floats, Floats, Floats]:
+    """Count, lowest and highest (E,) of the finite values of each environment, NaN where it has
+    none"""
+    import pandas as pd
 
-    n: Integers
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, values: Floats, codes: Integers, n_environments: int) -> _Ranges:
-        usable = (codes >= 0) & np.isfinite(values)
-        inside = values[usable]
-        where = codes[usable]
-        low = np.full(n_environments, np.inf)
-        high = np.full(n_environments, -np.inf)
-        np.minimum.at(low, where, inside)
-        np.maximum.at(high, where, inside)
-        return cls(np.bincount(where, minlength=n_environments), low, high)
+    usable = (codes >= 0) & np.isfinite(values)
+    grouped = pd.Series(values[usable]).groupby(codes[usable])
+    ranges = grouped.agg(["count", "min", "max"]).reindex(range(n_environments))
+    n, low, high = ranges.to_numpy(dtype=np.float64).T
+    return np.nan_to_num(n), low, high
 
 
 def one_value(values: Floats, codes: Integers, n_environments: int) -> list[OneValue]:
     """Values (N,) that all rows of an environment have, if at most half of the environments have a
     single value."""
-    n, low, high = _Ranges.of(values, codes, n_environments)
+    n, low, high = _ranges(values, codes, n_environments)
     judged = n >= FEWEST_IN_ENVIRONMENT
     single = judged & (low == high)
     if 2 * single.sum() > judged.sum():
@@ -150,7 +143,7 @@ def one_value(values: Floats, codes: Integers, n_environments: int) -> list[OneV
 
 def is_constant_within(values: Floats, codes: Integers, n_environments: int) -> bool:
     """Whether values (N,) vary, but never inside an environment."""
-    n, low, high = _Ranges.of(values, codes, n_environments)
+    n, low, high = _ranges(values, codes, n_environments)
     found = n > 0
     enough = found.sum() > 1 and n.sum() >= 2 * found.sum()
     return bool(

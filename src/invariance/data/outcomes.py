@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from scipy.special import betainc, gammainc
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats, Labels
 from ..exceptions import DataError, Message, SettingError, use
 from .checks import listing
 from .columns import (
@@ -38,7 +38,7 @@ class Outcome:
 
     name: str
     values: Floats
-    classes: tuple[Hashable, ...] | None = None
+    classes: Labels | None = None
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
         """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among
@@ -187,7 +187,7 @@ def as_column(values: Any, role: str) -> tuple[Any, str]:
     return series, name
 
 
-def stated(event: Any, exposure: Any) -> dict[str, Any]:
+def stated(event: Any, exposure: Any) -> Fields:
     """{role: what was given for it}; raises where both are."""
     if event is not None and exposure is not None:
         raise SettingError(

@@ -12,15 +12,16 @@ import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from .._tools.arrays import Fields
 from ..exceptions import DataError, Message, Remedy, SettingError, use
 from .checks import check_unique, listing, nearest, warn
 from .labels import level_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T")
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 TEXT = "text"
 PARQUET = ".parquet"
@@ -408,7 +410,7 @@ class TableFile(os.PathLike[str]):
                 raise DataError(
                     f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4])
                 )
-            options: dict[str, Any] = {"na_values": list(MISSING_WORDS), "keep_default_na": False}
+            options: Fields = {"na_values": list(MISSING_WORDS), "keep_default_na": False}
             frame = pd.read_excel(
                 book, sheet_name=stated or sheets[0], header=None, dtype=object, **options
             )
@@ -599,7 +601,7 @@ def _read_csv(
     with clear_errors(file):
         sep, decimal, encoding, skiprows, header = file.sniffed
     # No ``usecols``, with which rows that are too long would be cut without a word.
-    options: dict[str, Any] = {
+    options: Fields = {
         "sep": sep,
         "decimal": decimal or ".",
         "encoding": encoding,
@@ -618,14 +620,18 @@ def _read_csv(
     with file.open() as stream:
         with clear_errors(file):
             batches = pd.read_csv(stream, chunksize=rows, **options)
-        with closing(batches):
-            # Around each step only: errors of the caller are not those of the file.
-            while True:
-                with clear_errors(file):
-                    piece = next(batches, None)
-                if piece is None:
-                    return
-                yield piece
+        with batches:
+            yield from steps_of(batches, file)
+
+
+def steps_of(pieces: Iterator[T], file: TableFile) -> Iterator[T]:
+    """Pieces of a file; errors while one is read are those of the file, others the caller's."""
+    while True:
+        with clear_errors(file):
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
 
 
 def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:
@@ -669,7 +675,7 @@ def _with_numbers(
         if len(left) < len(texts):
             values = values.mask(values.isin({*texts} - {*left}))
         if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
-            meaning: dict[str, Any] = {}
+            meaning: Fields = {}
             if form.reads(left):
                 meaning = {text: form.number(text) for text in left}
             elif all(text in _TRUTH for text in left):

@@ -10,9 +10,8 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Integers
+from .._tools.arrays import Integers, Names, Places
 from .._tools.names import BelowLimit, Unknown
 from .._tools.text import in_quotes, printable
 from ..exceptions import DataError, SettingError, use
@@ -23,6 +22,12 @@ THOUSANDS = ",", ".", "'", " "
 _TAB = {"tab": "\t", r"\t": "\t"}
 _OTHER_SIGN = {".": ",", ",": "."}
 BELOW_LIMIT = "half", "limit", "missing"
+# "auto", columns, or {column: its levels}
+Categorical = str | Sequence[str] | Mapping[str, Sequence[Any]]
+# {column: values}
+ByColumn = Mapping[str, Sequence[Any]]
+# {new label: labels that become one environment}
+Merged = Mapping[Hashable, Sequence[Hashable]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +94,13 @@ class Columns:
 
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
-    categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto"
+    categorical: Categorical = "auto"
     numeric: Sequence[str] = ()
     groups: Any = None
     handle_unknown: Unknown = "error"
     environment: Any = None
     below_limit: BelowLimit | None = None
-    na: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    na: ByColumn = field(default_factory=dict)
     weights: str | None = None
 
     def __post_init__(self) -> None:
@@ -132,20 +137,20 @@ def listed_names(setting: str, names: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDArray[np.intp]:
+def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> Places:
     """Where each of the labels is among those available. One may be given as it is printed."""
     if isinstance(labels, str):
         raise DataError(f"{labels!r} is a single label: pass a list of labels, [{labels!r}].")
-    shown = {printable(str(label)): place for place, label in enumerate(available)}
-    written = shown | {str(label): place for place, label in enumerate(available)}
-    exact = {label: place for place, label in enumerate(available)}
+    positions: dict[Hashable, int] = {}
+    for forms in ([printable(str(label)) for label in available], map(str, available), available):
+        positions |= {form: place for place, form in enumerate(forms)}
     places = []
     for label in labels:
         label = label_of(label)
-        place = exact.get(label, written.get(str(label)))
+        place = positions.get(label, positions.get(str(label)))
         if place is None:
-            known = nearest(str(label), available, "environments")
-            raise DataError(f"there is no environment {in_quotes(label)}; {known}")
+            others = nearest(str(label), available, "environments")
+            raise DataError(f"there is no environment {in_quotes(label)}; {others}")
         places.append(place)
     if not places:
         raise DataError(f"no environment is named. The environments are {quoted(available, 12)}.")
@@ -162,7 +167,7 @@ class Environments:
     """
 
     drop: Sequence[Hashable] = ()
-    merge: Mapping[Hashable, Sequence[Hashable]] = field(default_factory=dict)
+    merge: Merged = field(default_factory=dict)
     min_rows: int = 0
 
     def __post_init__(self) -> None:
@@ -200,7 +205,7 @@ class Environments:
 
     def renamed(
         self, environments: Sequence[Hashable], counts: Integers
-    ) -> tuple[dict[Hashable, Hashable], tuple[str, ...]]:
+    ) -> tuple[dict[Hashable, Hashable], Names]:
         """{label: new label} of the environments that stay, of which each has so many rows; notes
         about the others"""
         n_rows = dict(zip(environments, counts.tolist(), strict=True))
@@ -235,7 +240,7 @@ class Environments:
 
     def too_small(
         self, environments: Sequence[Hashable], counts: Integers
-    ) -> tuple[set[Hashable], tuple[str, ...]]:
+    ) -> tuple[set[Hashable], Names]:
         """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them"""
         small = counts < self.min_rows
         if not small.any():

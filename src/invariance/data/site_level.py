@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Mask, Places
 from ..exceptions import Message, use
 from .checks import quoted, warn
 from .encoding import Encoding
@@ -23,7 +22,7 @@ class SiteLevel(NamedTuple):
     values: Floats
 
     @classmethod
-    def of_rows(cls, X: Floats, environment_index: NDArray[np.intp]) -> SiteLevel:
+    def of_rows(cls, X: Floats, environment_index: Places) -> SiteLevel:
         """Of columns X (N, q). Most columns vary in the first environment, and are not looked at in
         others."""
         columns = np.arange(X.shape[1])

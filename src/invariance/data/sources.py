@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from .._tools.arrays import Fields
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, DataWarning, Message, SettingError, use
 from .checks import NO_ROWS, check_unique, quoted
@@ -35,6 +36,7 @@ from .reading import (
     iter_columns,
     named_once,
     reads_as_number,
+    steps_of,
 )
 from .reading import TEXT as TEXT_FILE
 from .settings import FileFormat
@@ -106,19 +108,18 @@ class RowSource(ABC):
 def kind_of(kind: pa.DataType) -> str | None:
     """What a column holds, in words; None where it has no values. Columns of the same kind may
     differ in type."""
-    import pyarrow.types as types
+    from pyarrow import types
 
     if types.is_dictionary(kind):
         return kind_of(kind.value_type)
     if types.is_null(kind):
         return None
-    tests = {
-        "numbers": (types.is_integer, types.is_floating, types.is_decimal),
-        "true and false": (types.is_boolean,),
-        TEXT: (types.is_string, types.is_large_string, types.is_string_view),
-    }
-    found = (name for name, among in tests.items() if any(test(kind) for test in among))
-    return next(found, str(kind))
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_boolean(kind):
+        return "true and false"
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return TEXT if is_text else str(kind)
 
 
 def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Schema:
@@ -133,13 +134,16 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
     fields = []
     for field in known:
         other = found.field(field.name)
-        kinds = kind_of(field.type), kind_of(other.type)
-        if None not in kinds and kinds[0] != kinds[1]:
+        before = kind_of(field.type)
+        kind = kind_of(other.type)
+        if before is None:
+            field = other
+        elif kind not in (before, None):
             raise DataError(
-                f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in "
+                f"column {field.name!r} holds {kind} in {where}, and {before} in "
                 "pieces before it: write it in the same type everywhere."
             )
-        fields.append(other if kinds[0] is None else field)
+        fields.append(field)
     return pa.schema(fields)
 
 
@@ -161,14 +165,15 @@ def label_array(column: pd.Series) -> pa.DictionaryArray:
 
     codes, found = pd.factorize(column)
     values = found.tolist()
-    members: dict[type, list[Any]] = {}
-    for value in values:
-        members.setdefault(type(value), []).append(value)
-    distinct = pa.array(values, from_pandas=True) if len(members) < 2 else None
-    if distinct is None:
-        places = pa.array([list(members).index(type(value)) for value in values], pa.int8())
-        offsets = pa.array([members[type(value)].index(value) for value in values], pa.int32())
-        distinct = pa.UnionArray.from_dense(places, offsets, list(map(pa.array, members.values())))
+    kinds = list(dict.fromkeys(map(type, values)))
+    if len(kinds) < 2:
+        distinct = pa.array(values, from_pandas=True)
+    else:
+        children = [
+            pa.array([value if type(value) is kind else None for value in values]) for kind in kinds
+        ]
+        places = pa.array([kinds.index(type(value)) for value in values], pa.int8())
+        distinct = pa.UnionArray.from_sparse(places, children)
     return pa.DictionaryArray.from_arrays(
         pa.array(codes.astype(np.int32), mask=codes < 0), distinct
     )
@@ -199,14 +204,17 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def type_of(column: pd.Series, where: str) -> pa.DataType:
-    """As far as its values show it; that of text where they are of several types."""
+def schema_of(frame: pd.DataFrame, where: str) -> pa.Schema:
+    """Types as far as values show them; that of text where they are of several types."""
     import pyarrow as pa
 
-    with suppress(DataError):
-        array = of_series(column, str(column.name), where)
-        return array.type if array.null_count < len(array) else pa.null()
-    return pa.string()
+    kinds: dict[str, pa.DataType] = {}
+    for name, column in frame.items():
+        kinds[str(name)] = pa.string()
+        with suppress(DataError):
+            array = of_series(column, str(name), where)
+            kinds[str(name)] = array.type if array.null_count < len(array) else pa.null()
+    return pa.schema(kinds)
 
 
 def source_of(
@@ -391,8 +399,7 @@ class TableSource(RowSource):
 
         if isinstance(self._table, pa.Table):
             return named_once(self._table.schema, self.name)
-        first = self._table.iloc[: rows_per_batch(self._table.shape[1])]
-        return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
+        return schema_of(self._table.iloc[: rows_per_batch(self._table.shape[1])], self.name)
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         import pyarrow as pa
@@ -683,7 +690,7 @@ def _read_parquet(
     """Consecutive row groups; coded : a column of text that is read as codes"""
     import pyarrow.parquet as pq
 
-    options: dict[str, Any] = {
+    options: Fields = {
         "pre_buffer": False,
         "buffer_size": _BUFFER,
         "read_dictionary": coded and [coded],
@@ -694,13 +701,7 @@ def _read_parquet(
         batches = opened.iter_batches(
             rows, row_groups=list(groups), columns=list(columns), use_threads=False
         )
-        while True:
-            with clear_errors(
-                file
-            ):  # around each step only: the caller's errors are not those of the file
-                batch = next(batches, None)
-            if batch is None:
-                return
+        for batch in steps_of(batches, file):
             yield _with_gaps(batch, file.form.na)
 
 
@@ -827,15 +828,13 @@ class TextSource(FileSource):
     @cached_property
     def schema(self) -> pa.Schema:
         """With types as the first rows show them."""
-        import pyarrow as pa
+        import pandas as pd
 
         first = self.files[0]
         words = self._words & {*self._names}
-        frame = next(iter_columns(first, self._names, self._rows, None, words), None)
-        kinds = [
-            pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names
-        ]
-        return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
+        frames = iter_columns(first, self._names, self._rows, None, words)
+        frame = next(frames, pd.DataFrame(columns=self._names))
+        return self._with_labels(schema_of(frame, first.name))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts(

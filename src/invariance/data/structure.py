@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Places
 from ..exceptions import DataError, SettingError, use
 from .checks import SMALLEST_ENVIRONMENT, quoted, rows_text
 from .columns import as_frame, frame_names
@@ -92,7 +92,7 @@ def along(column: str, ar: int = 0, within: str | None = None) -> Along:
 class Parts(NamedTuple):
     """Columns of labels, and the variable besides them."""
 
-    labels: tuple[str, ...]
+    labels: Names
     along: Along | None
 
     @property
@@ -164,23 +164,23 @@ class Factor(NamedTuple):
     """codes (N,) into the levels, -1 where missing"""
 
     name: str
-    codes: NDArray[np.intp]
-    levels: tuple[Hashable, ...]
+    codes: Places
+    levels: Labels
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
     """Of N rows, the factors and the variable along which coefficients are compared.
 
-    values (N,) : of the variable, NaN where missing; microseconds since 1970 of dates; None without
-        a variable
+    values (N,) : of the variable, NaN where missing; microseconds since 1970 of dates; 0 without a
+        variable
     units, steps (N,) : of sequences, whose rows each is, and when, in steps of the clock; 0 where
         ar is 0
     """
 
     factors: tuple[Factor, ...]
     variable: Along | None
-    values: Floats | None
+    values: Floats
     dates: bool
     units: Integers
     steps: Integers
@@ -205,7 +205,7 @@ class Design:
                 )
         if parts.along is None:
             none = np.zeros(len(factors[0].codes), np.int64)
-            return cls(factors, None, None, False, none, none)
+            return cls(factors, None, none.astype(np.float64), False, none, none)
         name = parts.along.column
         within = parts.along.within
         values, dates = positions(column(name), name)
@@ -236,10 +236,10 @@ class Design:
         return _nested(self.factors)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Mask:
         """(N,) rows of which nothing is missing"""
         known = np.all([factor.codes >= 0 for factor in self.factors] + [self.units >= 0], axis=0)
-        return known if self.values is None else known & ~np.isnan(self.values)
+        return known & ~np.isnan(self.values)
 
     @property
     def labels(self) -> list[Hashable]:
@@ -253,12 +253,11 @@ class Design:
             ]
         known = self.known
         labels = np.full(len(self.units), None, dtype=object)
-        assert self.values is not None
         labels[known] = self.of_rows(known)._blocks()
         return labels.tolist()
 
     @property
-    def windows(self) -> NDArray[np.intp]:
+    def windows(self) -> Places:
         """(n, q + 1) rows that have q rows before them in their unit, and these, the latest
         first"""
         q = 0 if self.variable is None else self.variable.ar
@@ -271,7 +270,6 @@ class Design:
     def _blocks(self) -> NDArray[np.object_]:
         """(N,) up to five consecutive blocks of values, as "1977 to 1981", each with about as many
         of the rows that have enough rows before them"""
-        assert self.values is not None
         distinct, place = np.unique(self.values, return_inverse=True)
         led = self.windows[:, 0] if len(self.windows) else slice(None)
         counts = np.bincount(place[led], minlength=len(distinct))
@@ -292,7 +290,6 @@ class Design:
         """A value of the variable as it is printed."""
         if not self.dates:
             return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
-        assert self.values is not None
         whole_days = not np.any(np.nan_to_num(self.values) % _DAY)
         return str(
             np.datetime64(round(value), "us").astype(
@@ -302,7 +299,6 @@ class Design:
 
     @property
     def span(self) -> tuple[float, float]:
-        assert self.values is not None
         return float(np.nanmin(self.values)), float(np.nanmax(self.values))
 
     @property
@@ -320,12 +316,12 @@ class Design:
             raise SettingError(f"new={name!r} is no factor of the environments: there are {known}.")
         return found
 
-    def to_columns(self) -> dict[str, Any]:
+    def to_columns(self) -> Fields:
         """{column: (N,)} of a table again; units of sequences are numbers"""
-        columns: dict[str, Any] = {
+        columns: Fields = {
             name: [levels[code] for code in codes] for name, codes, levels in self.factors
         }
-        if self.variable is not None and self.values is not None:
+        if self.variable is not None:
             dates = (
                 self.values.round().astype("int64").astype("datetime64[us]")
                 if self.dates
@@ -343,11 +339,10 @@ class Design:
             used = np.unique(codes[rows][codes[rows] >= 0])
             left = np.where(codes[rows] < 0, -1, np.searchsorted(used, codes[rows]))
             factors.append(Factor(name, left, tuple(levels[code] for code in used)))
-        values = None if self.values is None else self.values[rows]
         return replace(
             self,
             factors=tuple(factors),
-            values=values,
+            values=self.values[rows],
             units=self.units[rows],
             steps=self.steps[rows],
         )
@@ -360,11 +355,9 @@ class Design:
         assert self.variable is not None
         return self.variable.column
 
-    def in_order(
-        self, codes: NDArray[np.intp], labels: tuple[Hashable, ...]
-    ) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    def in_order(self, codes: Places, labels: Labels) -> tuple[Places, Labels]:
         """Codes (N,) and labels of environments, blocks in the order of the variable."""
-        if self.factors or self.values is None:
+        if self.factors:
             return codes, labels
         order = np.argsort([self.values[codes == e].min() for e in range(len(labels))])
         return np.argsort(order)[codes], tuple(labels[e] for e in order)
@@ -397,7 +390,7 @@ class Design:
         return " to ".join(map(self.written, self.span))
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Names:
         """What the environments are that tables and pictures show."""
         blocks = f"up to {_MOST_BLOCKS} blocks of it, for description"
         shown = self.factors[0].name if self.factors else blocks
@@ -441,7 +434,7 @@ class Span:
     first: str
     last: str
 
-    def beyond(self, table: Any) -> NDArray[np.bool_]:
+    def beyond(self, table: Any) -> Mask:
         """(n,) rows of a table to predict that do not lie within, or have no value; none where the
         table lacks the column"""
         if self.column not in (frame_names(table) or ()):
@@ -449,7 +442,7 @@ class Span:
         values, _ = positions(as_frame(table)[self.column], self.column)
         return np.asarray(~((values >= self.low) & (values <= self.high)))
 
-    def told(self, beyond: NDArray[np.bool_]) -> str:
+    def told(self, beyond: Mask) -> str:
         return (
             f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to "
             f"{self.last} of {self.column!r}, or have no value there, where coefficients "
@@ -498,7 +491,7 @@ def clock_of(table: Any, unused: Sequence[str]) -> Clock | None:
 _ISO = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 
 
-def _refuse_missing(name: str, rows: NDArray[np.bool_], missing: str) -> None:
+def _refuse_missing(name: str, rows: Mask, missing: str) -> None:
     if rows.any() and missing == "error":
         what = f"environment column {name!r} is missing in {rows_text(int(rows.sum()))}"
         raise DataError(what, use(missing="drop"))

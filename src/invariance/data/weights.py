@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Fields, Floats, Integers
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError
 from .checks import check_lengths, rows_text
@@ -67,7 +67,7 @@ def repeats_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
     return counts, Weights(column, len(counts), int((counts == 0).sum()), int(counts.sum()))
 
 
-def weighted(given: Mapping[str, Any], weights: Any, role: str) -> tuple[dict[str, Any], Weights]:
+def weighted(given: Mapping[str, Any], weights: Any, role: str) -> tuple[Fields, Weights]:
     """{what: its rows, each as often as it counts}; given : a table X and what has a value for each
     of its rows, or is None; role : what the weights (n,) are called where they have no name"""
     series, name = as_column(weights, role)
@@ -119,18 +119,13 @@ def rows_at(values: Any, rows: NDArray[Any]) -> Any:
     return (values if hasattr(values, "__getitem__") else np.asarray(values))[rows]
 
 
-def repeated(
-    batches: Iterable[pa.RecordBatch], column: str
-) -> Iterator[tuple[pa.RecordBatch, Weights]]:
-    """The rows of batches as often as they count, about as many at once, and what was counted with
-    them"""
+def repeated(batch: pa.RecordBatch, column: str) -> tuple[Iterator[pa.RecordBatch], Weights]:
+    """The rows of a batch as often as they count, about as many at once, and what was counted"""
     import pyarrow as pa
 
-    for batch in batches:
-        series = nw.from_native(pa.chunked_array([batch.column(column)]), series_only=True)
-        counts, counted = repeats_of(series_values(series, column, "weights"), column)
-        ends = np.cumsum(counts)
-        for start in range(0, max(counted.total, 1), max(batch.num_rows, 1)):
-            part = np.arange(start, min(start + batch.num_rows, counted.total))
-            rows = batch.take(pa.array(np.searchsorted(ends, part, side="right")))
-            yield rows, Weights(column) if start else counted
+    series = nw.from_native(pa.chunked_array([batch.column(column)]), series_only=True)
+    counts, counted = repeats_of(series_values(series, column, "weights"), column)
+    ends = np.cumsum(counts)
+    starts = range(0, counted.total, max(batch.num_rows, 1))
+    parts = (np.arange(n, min(n + batch.num_rows, counted.total)) for n in starts)
+    return (batch.take(pa.array(np.searchsorted(ends, part, "right"))) for part in parts), counted

@@ -268,7 +268,6 @@ def _times(data: MultiEnvironmentData) -> tuple[str | None, Floats] | None:
     """The column that says when rows were taken, and (N,) when"""
     design = data.design
     if design is not None and design.variable is not None:
-        assert design.values is not None
         alone = len(np.unique(design.values)) == len(design.values)
         return (design.variable.column, design.values) if alone and not design.variable.ar else None
     return None if data.clock is None else (data.clock.name, data.clock.values)

@@ -106,7 +106,7 @@ class Modulators(NamedTuple):
         for _, codes, levels in design.factors:
             parts.append((codes[:, None] == np.arange(1, len(levels))).astype(float))
         parts.append(np.empty((len(design.units), 0)))
-        if design.values is not None:
+        if design.variable is not None:
             parts[-1] = cosines(design.values)
         *groups, along = _side_by_side(part.shape[1] for part in parts)
         return cls(np.hstack(parts), tuple(groups), along)
@@ -593,7 +593,6 @@ class StructuredDeviations(DeviationModel):
         """Of a subset (p,): level and coefficients along the variable, as a mixed model predicts
         them, at equally many rows apart. They may deviate by the likeliest share of the noise, or
         by that which is tolerated at most."""
-        assert self.design.values is not None
         columns, found = self._one(mask)
         assembled = self._assembled(columns)
         products = assembled.products

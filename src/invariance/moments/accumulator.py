@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Fields, Floats, Integers, Labels, Mask, Names, Places
 from .._tools.parallel import free_bytes
 from ..data.basis import Dummies, SplineBasis
-from ..data.checks import check_scale, nearest, quoted
+from ..data.checks import MISSING, check_known, check_scale, nearest, quoted
 from ..data.columns import (
     ADVICE,
     MOST_WORDS,
@@ -29,6 +31,7 @@ from ..data.columns import (
     joined,
     reads_as_number,
     refuse,
+    resolve_columns,
 )
 from ..data.encoding import ColumnSummary, Encoding, learn_encoding
 from ..data.labels import encode_labels, level_of, tell_alike
@@ -36,8 +39,9 @@ from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import TEXT, kind_of
+from ..data.structure import refuse_design
 from ..data.weights import Weights, repeated
-from ..exceptions import DataError, use
+from ..exceptions import DataError, SettingError, use
 from .moments import EnvironmentMoments, Moments, add_rows, assembled, in_columns, merged, widened
 from .sample import MAX_ROWS, MIN_ROWS, Keys, RowSample
 
@@ -71,56 +75,148 @@ class MomentsColumn(NamedTuple):
     curve: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class _Environment:
-    """whole : numbers that the outcome takes, each once; NaN where one is not whole, below 0, or
-    they are too many
-    values : {column of a spline without knots: its values}"""
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of rows; names are those of columns.
+    settings, choice : how columns are read, and which environments are used
+    partial : whether there are other rows elsewhere
+    features : names of columns, once it is known which there are
+    splines : {column: its spline, None before its knots are known}"""
+
+    outcome: str
+    environment: str
+    settings: Columns = field(default_factory=Columns)
+    choice: Environments = ALL_ENVIRONMENTS
+    missing: str = "error"
+    partial: bool = False
+    features: Names = ()
+    splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
+
+    def among(self, available: Sequence[str], where: str) -> Wanted:
+        """Checked against the columns that there are."""
+        check_known("missing", self.missing, MISSING)
+        for setting, value in needing_the_table(self.missing, self.settings).items():
+            what = f"{setting}={value!r} needs the whole table, and {where} is read in pieces"
+            raise SettingError(f"{what}: use MultiEnvironmentData.from_table, or --no-stream.")
+        refuse_design(self.environment, f"reading {where} in pieces")
+        asked = self.outcome, self.environment, self.settings
+        outcome, environment, features = resolve_columns(available, *asked, where)
+        checked = replace(self, outcome=outcome, environment=environment, features=features)
+        return replace(checked, splines=dict.fromkeys(checked.choices.splines))
+
+    @cached_property
+    def choices(self) -> Choices:
+        """Checked against the features"""
+        return Choices.of(self.settings, self.features)
+
+    @property
+    def columns(self) -> Names:
+        return (*self.features, self.outcome)
+
+    @property
+    def read(self) -> Names:
+        """The columns that are read."""
+        weights = self.settings.weights
+        return (*self.columns, self.environment, *([] if weights is None else [weights]))
+
+    def accumulated(
+        self,
+        batches: Iterable[pa.RecordBatch] = (),
+        limits: Mapping[Hashable, float] = MappingProxyType({}),
+    ) -> MomentsAccumulator:
+        rows = MomentsAccumulator(self)
+        rows.limits |= limits
+        return rows.extend(batches)
+
+    def with_knots(self, rows: MomentsAccumulator) -> Wanted:
+        """After a first pass over the rows, which says where the knots of the splines are."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the second pass warns of the same
+            encoding = self.screened(rows).encoding
+        assert encoding is not None
+        return replace(
+            self,
+            splines={term.column: term for term in encoding.terms if isinstance(term, SplineBasis)},
+        )
+
+    def screened(self, rows: MomentsAccumulator) -> CheckedRows:
+        """Make the complaints that need all rows, or all but those elsewhere if `partial`."""
+        choices = self.choices
+        features = self.features
+        alike = tell_alike(rows.written_labels, self.environment)
+        notes: Names = ()
+        if self.choice.regroups:
+            new, notes = self.choice.renamed(rows.environments, rows.counts)
+            rows = rows.relabelled(new)
+        parts = rows.parts
+        columns = rows.wide_columns
+        all_levels = rows.levels_among(frozenset(columns))
+        levels = {name: each for name, each in all_levels.items() if name in features}
+        missing = rows.tally.missing
+        empty = {name for name, n in missing.items() if n == rows.tally.n_rows > 0}
+        if parts and not self.partial:
+            low = np.min([part.minimum for part in parts.values()], axis=0)
+            high = np.max([part.maximum for part in parts.values()], axis=0)
+            varying = {columns[j].name for j in np.flatnonzero(low < high)}
+            empty |= {name for name, n in missing.items() if n and name not in varying}
+        summary = ColumnSummary(rows.tally.n_rows, levels, rows.refused, empty)
+        if len(getattr(rows.levels.get(self.outcome), "texts", ())) != 2:
+            _check_numeric(rows)
+        summary.check(features, choices, streamed=True)
+        rows.tally.refuse_missing(features, self.environment, self.missing, choices.excluded)
+        for part in parts.values():
+            check_scale([column.name for column in columns], part.minimum, part.maximum)
+        counts = np.array([part.n_rows for part in parts.values()], np.int64)
+        small, more = self.choice.too_small(tuple(parts), counts)
+        if small:
+            rows = rows.relabelled(
+                {label: label for label in rows.environments if label not in small}
+            )
+        learnt: dict[str, dict[str, set[Hashable]]] = {
+            name: {} for name in rows.levels if name in features
+        }
+        for label, part in rows.parts.items():
+            for name, level, _ in _met(columns, [part]):
+                if name in learnt and level is not None:
+                    learnt[name].setdefault(level, set()).add(label)
+        rows.tally.warn_of_dropped(features, tuple(rows.parts), choices.excluded)
+        splines = {**self.splines, **rows.kept_values}
+        taken = self.outcome, self.environment
+        encoding = learn_encoding(features, choices, summary, learnt, splines, taken)
+        return CheckedRows(rows, encoding, (*alike, *notes, *more))
+
+
+def needing_the_table(missing: str, settings: Columns) -> Fields:
+    """{setting: value} of those that need the whole table, which rows in pieces do not show"""
+    whole = {"missing": "level"} if missing == "level" else {}
+    return whole | {
+        name: value for name in ("below_limit", "na") if (value := getattr(settings, name))
+    }
+
+
+class _Environment(NamedTuple):
+    """values : {column of a spline without knots: its values}, and of the outcome the numbers that
+    it takes, each once; NaN where one is not whole, below 0, or they are too many"""
 
     moments: EnvironmentMoments
-    whole: Floats
     values: Mapping[str, Floats]
-
-    def joined(
-        self, moments: EnvironmentMoments, whole: Floats, values: Mapping[str, Floats]
-    ) -> _Environment:
-        """With more rows, which `moments` count already."""
-        values = {name: np.concatenate([kept, values[name]]) for name, kept in self.values.items()}
-        return _Environment(moments, _whole_numbers(np.concatenate([self.whole, whole])), values)
 
 
 class MomentsAccumulator:
     """Counts, means, ranges and products of columns in each environment, of rows that arrive in
-    pieces.
-    columns : names of the features and of the outcome; environment : name of the column of labels
-    missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by
-        `moments`
-    categorical, numeric : as in `Moments.from_rows`; levels are found on the way
-    outcome : the column whose whole numbers are kept, besides moments
-    splines : {column: its basis}; None where its knots are not placed, so that its values are kept
-    weights : column of how many rows each row counts as
+    pieces. Levels are found on the way; complaints are made at the end, once, by
+    `Wanted.screened`.
+
     Of a batch its moments are kept, and a sample of its rows. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        environment: str,
-        *,
-        missing: str = "error",
-        categorical: Any = "auto",
-        numeric: Sequence[str] = (),
-        outcome: str | None = None,
-        splines: Mapping[str, SplineBasis | None] = MappingProxyType({}),
-        weights: str | None = None,
-    ) -> None:
+    def __init__(self, wanted: Wanted) -> None:
+        weights = wanted.settings.weights
+        self.wanted = wanted
         self.weights = None if weights is None else Weights(weights)
-        self.columns = tuple(columns)
-        self.environment = environment
-        self.missing = missing
-        self.outcome, self.splines = outcome, dict(splines)
-        self.choices = Choices.of(Columns(categorical=categorical, numeric=numeric), self.columns)
+        self.columns = wanted.columns
+        self.choices = wanted.choices
         self.tally = Tally(self.columns)
         self.refused: dict[str, Refusal] = {}
         self.levels: dict[str, Levels] = {}
@@ -138,9 +234,7 @@ class MomentsAccumulator:
         """Count the rows of batches, which have the columns, those of the environments and of
         weights, in blocks of 4 to 48 MB; returns the accumulator."""
         pieces: list[_Piece] = []
-        for batch in (
-            batches if self.weights is None else self._repeated(batches, self.weights.column)
-        ):
+        for batch in chain.from_iterable(map(self._as_counted, batches)):
             d = max(len(self._wide), len(self.columns))
             room = _BLOCK_BYTES // (8 * d)
             fewest = max(_FEWEST_ROWS, room, min(_ROWS_PER_COLUMN * d, 12 * room))
@@ -148,8 +242,9 @@ class MomentsAccumulator:
             for start in range(0, batch.num_rows, most):
                 piece = batch.slice(start, most)
                 arrays = dict(zip(piece.schema.names, piece.columns, strict=True))
+                environment = self.wanted.environment
                 lacking = next(
-                    (name for name in (*self.columns, self.environment) if name not in arrays), None
+                    (name for name in (*self.columns, environment) if name not in arrays), None
                 )
                 if lacking is not None:
                     raise DataError(
@@ -157,7 +252,7 @@ class MomentsAccumulator:
                         f"{nearest(lacking, list(arrays))}"
                     )
                 self.tally.n_rows += piece.num_rows
-                codes = self._codes(arrays[self.environment])
+                codes = self._codes(arrays[environment])
                 values = [self._values(arrays[name], name) for name in self.columns]
                 pieces.append((codes, values, self._keys(values)))
                 if sum(len(codes) for codes, *_ in pieces) >= fewest:
@@ -174,11 +269,13 @@ class MomentsAccumulator:
             self._rng = np.random.Generator(np.random.SFC64([_SEED, *first.view(np.uint64)]))
         return self._rng.random(len(values[0]), dtype=np.float32)
 
-    def _repeated(self, batches: Iterable[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
-        for batch, counted in repeated(batches, column):
-            assert self.weights is not None
-            self.weights += counted
-            yield batch
+    def _as_counted(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Its rows as often as they count"""
+        if self.weights is None:
+            return [batch]
+        batches, counted = repeated(batch, self.weights.column)
+        self.weights += counted
+        return batches
 
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the labels of environments, -1 where there is none"""
@@ -222,7 +319,7 @@ class MomentsAccumulator:
     def _add_numbers(self, name: str) -> None:
         """A column of numbers, and the curves of its spline"""
         if MomentsColumn(name) not in self._wide:
-            basis = self.splines.get(name)
+            basis = self.wanted.splines.get(name)
             for curve in range(len(basis.names) if basis else 1):
                 self._wide[MomentsColumn(name, curve=curve)] = len(self._wide)
             self._check_column(name)
@@ -310,7 +407,10 @@ class MomentsAccumulator:
             ordered = values.take(order, mode="wrap", out=None if place is None else block[place])
             if place is None and np.isnan(ordered).any():
                 return False
-            if place is not None and (name == self.outcome or self.splines.get(name, name) is None):
+            splines = self.wanted.splines
+            if place is not None and (
+                name == self.wanted.outcome or splines.get(name, name) is None
+            ):
                 kept[name] = ordered.copy()
             self._widen(name, ordered, block)
         edges = np.column_stack([begins, ends]).ravel()
@@ -331,18 +431,12 @@ class MomentsAccumulator:
         ):  # by their first rows, as the environments of a table are
             rows = slice(begins[g], ends[g])
             own = {name: column[rows] for name, column in kept.items()}
-            whole = _whole_numbers(own.pop(self.outcome)) if self.outcome in own else np.empty(0)
             known = self._environments.get(labels[g])
             before = None if known is None else widened(known.moments, len(block))
             moments = add_rows(
                 before, block[:, begins[g] : ends[g] + 1], lowest[:, g], highest[:, g]
             )
-            found = (
-                _Environment(moments, whole, own)
-                if known is None
-                else known.joined(moments, whole, own)
-            )
-            self._environments[labels[g]] = found
+            self._keep(labels[g], moments, own)
         return True
 
     def _may_be_drawn(self, codes: Integers, keys: Keys) -> Mask:
@@ -366,16 +460,16 @@ class MomentsAccumulator:
         self._drawn = [found]
         self._n_drawn = found.n_rows
         labels = self.environments
-        counts = np.bincount(found.places, minlength=len(labels))
-        ends = np.cumsum(counts)
-        for e in np.flatnonzero(counts >= found.size):
-            self.limits[labels[e]] = found.keys[ends[e] - counts[e] : ends[e]].max()
+        highest = np.zeros(len(labels), np.float32)
+        np.maximum.at(highest, found.places, found.keys)
+        for e in np.flatnonzero(np.bincount(found.places) >= found.size):
+            self.limits[labels[e]] = highest[e]
         return found
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:
         """Into the block (d, n): which rows have each level of a column (n,) that was met, and
         curves of its spline. Columns that never had a value are gone with their rows."""
-        basis = self.splines.get(name)
+        basis = self.wanted.splines.get(name)
         for curve, own in enumerate([] if basis is None else basis.encode(values).T):
             block[self._wide[MomentsColumn(name, curve=curve)]] = own
         for level in getattr(self.levels.get(name), "texts", ()):
@@ -383,18 +477,27 @@ class MomentsAccumulator:
             if place is not None:
                 np.equal(values, place, out=block[place])
 
+    def _keep(
+        self, label: Hashable, moments: EnvironmentMoments, more: Mapping[str, Floats]
+    ) -> None:
+        """Values of more rows of an environment, all of whose rows have these moments"""
+        both = dict(self._environments[label].values) if label in self._environments else {}
+        for name, values in more.items():
+            all_values = np.append(both.get(name, values[:0]), values)
+            of_outcome = name == self.wanted.outcome
+            both[name] = _whole_numbers(all_values) if of_outcome else all_values
+        self._environments[label] = _Environment(moments, both)
+
     def _absorb(self, label: Hashable, rows: _Environment, moments: EnvironmentMoments) -> None:
         """More rows of an environment, which have these moments in all columns of this
         accumulator"""
         known = self._environments.get(label)
         if known is None:
-            self._environments[label] = replace(
-                rows, moments=moments._replace(scatter=moments.scatter.copy())
-            )
+            moments = moments._replace(scatter=moments.scatter.copy())
         else:
             before = widened(known.moments, len(self._wide))
-            both = merged(before, moments, out=np.require(before.scatter, requirements="W"))
-            self._environments[label] = known.joined(both, rows.whole, rows.values)
+            moments = merged(before, moments, out=np.require(before.scatter, requirements="W"))
+        self._keep(label, moments, rows.values)
 
     def _check_memory(self, labels: Collection[Hashable]) -> None:
         n_more = len({*labels} - self._environments.keys())
@@ -402,7 +505,7 @@ class MomentsAccumulator:
         n = len(self._environments) + n_more
         free = free_bytes() if n * d * d > _MANY_NUMBERS else None
         if free is not None and 8 * n_more * d * d > free:
-            what = f"environment column {self.environment!r} has {n} labels or more"
+            what = f"environment column {self.wanted.environment!r} has {n} labels or more"
             why = f"the second moments of {d} columns in each of them do not fit into memory"
             raise DataError(
                 f"{what}, and {why}: choose a column with fewer labels, or fewer features."
@@ -462,17 +565,11 @@ class MomentsAccumulator:
             None, 0
         )
         chosen.tally = self.tally.relabelled(new, n_rows)
-        met = _met(chosen.wide_columns, chosen.parts.values())
-        chosen.levels = {
-            name: levels._replace(
-                texts=tuple(text for text in levels.texts if MomentsColumn(name, text) in met)
-            )
-            for name, levels in self.levels.items()
-        }
+        chosen.levels = chosen.levels_among(_met(chosen.wide_columns, chosen.parts.values()))
         return chosen
 
     @property
-    def environments(self) -> tuple[Hashable, ...]:
+    def environments(self) -> Labels:
         """Labels in the order in which they first came, also of environments of which no row
         counts"""
         return tuple(self._labels)
@@ -487,19 +584,22 @@ class MomentsAccumulator:
         )
 
     @property
-    def n_whole_numbers(self) -> int | None:
-        """How many the outcome takes; None where not all of its values are whole numbers from 0
-        on"""
-        whole = _whole_numbers(np.concatenate([rows.whole for rows in self._environments.values()]))
-        return None if np.isnan(whole).any() else len(whole)
-
-    @property
     def kept_values(self) -> dict[str, Floats]:
-        """{column of a spline without knots: its values in rows that count}"""
-        names = [name for name, basis in self.splines.items() if basis is None]
+        """{column of a spline without knots: its values in rows that count}, and of the outcome
+        as `_Environment`"""
+        parts = [rows.values for rows in self._environments.values()]
         return {
-            name: np.concatenate([rows.values[name] for rows in self._environments.values()])
-            for name in names
+            name: np.concatenate([part[name] for part in parts if name in part])
+            for name in parts[0]
+        }
+
+    def levels_among(self, columns: Collection[MomentsColumn]) -> dict[str, Levels]:
+        """{column: its levels that are among these columns}"""
+        return {
+            name: levels._replace(
+                texts=tuple(text for text in levels.texts if MomentsColumn(name, text) in columns)
+            )
+            for name, levels in self.levels.items()
         }
 
     @property
@@ -511,26 +611,9 @@ class MomentsAccumulator:
             for label, rows in self._environments.items()
         }
 
-    def pooled(self, j: int) -> tuple[int, float, float, float, float]:
-        """Rows, minimum, maximum, mean and scatter of one of the `wide_columns`"""
-        pool = reduce(merged, (part.of_column(j) for part in self.parts.values()))
-        mean = float(pool.centre[0] + pool.rest[0])
-        return (
-            pool.n_rows,
-            float(pool.minimum[0]),
-            float(pool.maximum[0]),
-            mean,
-            float(pool.scatter[0, 0]),
-        )
-
     @property
     def wide_columns(self) -> tuple[MomentsColumn, ...]:
         return tuple(self._wide)
-
-    def moments(self, outcome: str, groups: Any = None, partial: bool = False) -> Moments:
-        """Of all rows that were added, after the complaints that only all rows can justify.
-        `partial` leaves those that other rows may settle to `Moments.checked`."""
-        return screened(self, outcome, Columns(groups=groups), partial=partial).moments(partial)
 
 
 def _whole_numbers(values: Floats) -> Floats:
@@ -541,7 +624,7 @@ def _whole_numbers(values: Floats) -> Floats:
     return distinct if len(distinct) <= _MOST_VALUES else np.array([np.nan])
 
 
-def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
+def _distinct(array: pa.Array) -> tuple[Places, pa.Array]:
     """Positions (n,), -1 where missing, among the different values that occur; and these values"""
     import pyarrow as pa
 
@@ -562,113 +645,55 @@ class CheckedRows:
     rows : of the environments that are left; notes : about the others"""
 
     rows: MomentsAccumulator
-    outcome: str
     encoding: Encoding | None
-    notes: tuple[str, ...]
+    notes: Names
 
     @cached_property
     def outcome_kind(self) -> OutcomeKind:
         """As `invariance.data.outcomes` tells it of the same rows in memory"""
-        levels = self.rows.levels.get(self.outcome)
+        rows = self.rows
+        outcome = rows.wanted.outcome
+        levels = rows.levels.get(outcome)
         if levels is not None:
-            return OutcomeKind(
-                "classes", f"{self.outcome} has two values: {' and '.join(map(repr, levels.texts))}"
-            )
-        n, low, high, mean, scatter = self.rows.pooled(
-            self.rows.wide_columns.index(MomentsColumn(self.outcome))
-        )
+            two = " and ".join(map(repr, levels.texts))
+            return OutcomeKind("classes", f"{outcome} has two values: {two}")
+        j = rows.wide_columns.index(MomentsColumn(outcome))
+        pool = reduce(merged, (part.of_column(j) for part in rows.parts.values()))
+        n, (centre,), (rest,), (low,), (high,), ((scatter,),) = pool
+        mean = float(centre + rest)
         if at_two_values(n, low, high, mean, scatter):
-            return OutcomeKind("classes", f"{self.outcome} has two values: {low:g} and {high:g}")
-        return number_kind(self.outcome, n, low, high, mean, self.rows.n_whole_numbers)
+            return OutcomeKind("classes", f"{outcome} has two values: {low:g} and {high:g}")
+        whole = _whole_numbers(rows.kept_values[outcome])
+        n_values = None if np.isnan(whole).any() else len(whole)
+        return number_kind(outcome, n, float(low), float(high), mean, n_values)
 
     def moments(self, partial: bool = False) -> Moments:
         """partial : without the complaints of `Moments.checked`"""
         rows = self.rows
         encoding = self.encoding
-        _check_numeric(rows, self.outcome)
+        wanted = rows.wanted
+        _check_numeric(rows)
         parts = rows.parts
-        features = tuple(name for name in rows.columns if name != self.outcome)
-        names = (*(features if encoding is None else encoding.features.columns), self.outcome)
+        features = wanted.features if encoding is None else encoding.features.columns
+        names = (*features, wanted.outcome)
         places = _places(rows.wide_columns, names, encoding)
         order = {label: e for e, label in enumerate(parts)}
         codes = np.array([order.get(label, -1) for label in rows.environments])
         sample = rows.sample().choosing(codes).in_columns(places, len(names))
         moments = assembled(
             names,
-            names.index(self.outcome),
+            len(features),
             tuple(parts),
             (in_columns(part, places, len(names)) for part in parts.values()),
             groups={} if encoding is None else dict(encoding.features.groups),
             encoding=encoding,
             dropped_rows=rows.tally.dropped,
             environment_notes=self.notes,
-            kind=self.outcome_kind if rows.outcome == self.outcome and not partial else None,
+            kind=None if partial else self.outcome_kind,
             weights=rows.weights,
             sample=sample.bounded(),
         )
-        return moments if partial else moments.checked(rows.environment)
-
-
-def screened(
-    rows: MomentsAccumulator,
-    outcome: str,
-    settings: Columns,
-    choice: Environments = ALL_ENVIRONMENTS,
-    partial: bool = False,
-) -> CheckedRows:
-    """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of
-    features, and what the user left out"""
-    features = tuple(name for name in rows.columns if name != outcome)
-    excluded = tuple(settings.exclude)
-    groups = Choices.of(Columns(groups=settings.groups), features).groups
-    choices = replace(rows.choices, groups=groups, excluded=excluded)
-    alike = tell_alike(rows.written_labels, rows.environment)
-    notes: tuple[str, ...] = ()
-    if choice.regroups:
-        new, notes = choice.renamed(rows.environments, rows.counts)
-        rows = rows.relabelled(new)
-    parts = rows.parts
-    columns = rows.wide_columns
-    met = {
-        name: {column.level for column in columns if column.name == name} for name in rows.levels
-    }
-    levels = {
-        name: each._replace(texts=tuple(text for text in each.texts if text in met[name]))
-        for name, each in rows.levels.items()
-        if name in features
-    }
-    missing = rows.tally.missing
-    empty = {name for name, n in missing.items() if n == rows.tally.n_rows > 0}
-    if parts and not partial:
-        low = np.min([part.minimum for part in parts.values()], axis=0)
-        high = np.max([part.maximum for part in parts.values()], axis=0)
-        varying = {columns[j].name for j in np.flatnonzero(low < high)}
-        empty |= {name for name, n in missing.items() if n and name not in varying}
-    summary = ColumnSummary(rows.tally.n_rows, levels, rows.refused, empty)
-    if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
-        _check_numeric(rows, outcome)
-    summary.check(features, choices, streamed=True)
-    rows.tally.refuse_missing(features, rows.environment, rows.missing, excluded)
-    for part in parts.values():
-        check_scale([column.name for column in columns], part.minimum, part.maximum)
-    small, more = choice.too_small(
-        tuple(parts), np.array([part.n_rows for part in parts.values()], np.int64)
-    )
-    if small:
-        rows = rows.relabelled({label: label for label in rows.environments if label not in small})
-    learnt: dict[str, dict[str, set[Hashable]]] = {
-        name: {} for name in rows.levels if name in features
-    }
-    for label, part in rows.parts.items():
-        for name, level, _ in _met(columns, [part]):
-            if name in learnt and level is not None:
-                learnt[name].setdefault(level, set()).add(label)
-    rows.tally.warn_of_dropped(features, tuple(rows.parts), excluded)
-    splines = {**rows.splines, **rows.kept_values}
-    encoding = learn_encoding(
-        features, choices, summary, learnt, splines, (outcome, rows.environment)
-    )
-    return CheckedRows(rows, outcome, encoding, (*alike, *notes, *more))
+        return moments if partial else moments.checked(wanted.environment)
 
 
 def _met(
@@ -680,7 +705,8 @@ def _met(
     ]
 
 
-def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
+def _check_numeric(rows: MomentsAccumulator) -> None:
+    outcome = rows.wanted.outcome
     refusal = rows.refused.get(outcome)
     levels = rows.levels.get(outcome)
     if levels is not None:
@@ -690,7 +716,7 @@ def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
 
 
 def _places(
-    columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None
+    columns: tuple[MomentsColumn, ...], names: Names, encoding: Encoding | None
 ) -> Integers:
     """Where in the columns of the moments each column of the accumulator belongs, or -1"""
     at = {MomentsColumn(name): place for place, name in enumerate(names)}

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Fields, Floats
 from .._tools.json import from_json, to_json
 from .._version import __version__
 from ..data.encoding import Encoding
 from ..data.labels import label_from_plain, label_to_plain
 from ..data.weights import Weights
 from ..exceptions import DataError
-from .moments import Moments, filled_pool
+from .moments import OF_COLUMNS, Moments, filled_pool
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "invariance.moments/1"
 _KEY = b"invariance"
-_OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
 
 
 def to_arrow(moments: Moments) -> pa.Table:
@@ -34,7 +33,7 @@ def to_arrow(moments: Moments) -> pa.Table:
         "label": pa.array(labels, pa.string()),
         "count": pa.array(moments.counts, pa.int64()),
     }
-    arrays = {name: getattr(moments, name) for name in _OF_COLUMNS}
+    arrays = {name: getattr(moments, name) for name in OF_COLUMNS}
     arrays["scatter"] = moments.scatter[:-1, *np.tril_indices(len(moments.columns))]
     for name, values in arrays.items():
         starts = np.arange(len(labels) + 1, dtype=np.int64) * values.shape[1]
@@ -76,14 +75,14 @@ def from_arrow(table: Any) -> Moments:
         raise DataError(f"{what}: pass what Moments.to_arrow of this version gave.") from error
 
 
-def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
+def _read(table: pa.Table, told: Fields) -> Moments:
     environments = tuple(label_from_plain(json.loads(text)) for text in table["label"].to_pylist())
     if not len(environments) == len(set(environments)) == int(told["n_environments"]):
         raise ValueError(f"{len(environments)} rows for {told['n_environments']} environments")
     columns = tuple(map(str, told["columns"]))
     d = len(columns)
     counts = table["count"].to_numpy().astype(np.int64)
-    centre, rest, minimum, maximum = (_numbers(table, name, d) for name in _OF_COLUMNS)
+    centre, rest, minimum, maximum = (_numbers(table, name, d) for name in OF_COLUMNS)
     local = np.empty((len(environments), d, d))
     below = np.tril_indices(d)
     local[:, *below] = local[:, *below[::-1]] = _numbers(table, "scatter", d * (d + 1) // 2)

@@ -4,16 +4,14 @@ Spark."""
 from __future__ import annotations
 
 import pickle
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
+from .._tools.arrays import Fields
 from .._tools.parallel import (
     check_version,
     dask_client,
@@ -25,14 +23,10 @@ from .._tools.parallel import (
 )
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
-from ..data.basis import SplineBasis
-from ..data.checks import MISSING, check_known, check_unique
-from ..data.columns import Choices, resolve_columns
-from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
+from ..data.checks import check_unique
 from ..data.sources import FileSource, RowSource, RowTask, TableSource, source_of
-from ..data.structure import refuse_design
 from ..exceptions import DataError, InvarianceError, SettingError
-from .accumulator import CheckedRows, MomentsAccumulator, screened
+from .accumulator import MomentsAccumulator, Wanted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,96 +40,13 @@ DASK_FRAME = "the Dask data frame"
 SPARK_FRAME = "the Spark data frame"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is asked of rows; names are those of columns.
-    settings, choice : how columns are read, and which environments are used
-    partial : whether there are other rows elsewhere
-    features : names of columns, once it is known which there are
-    splines : {column: its spline, None before its knots are known}"""
-
-    outcome: str
-    environment: str
-    settings: Columns = field(default_factory=Columns)
-    choice: Environments = ALL_ENVIRONMENTS
-    missing: str = "error"
-    partial: bool = False
-    features: tuple[str, ...] = ()
-    splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
-
-    def among(self, available: Sequence[str], where: str) -> Wanted:
-        """Checked against the columns that there are."""
-        check_known("missing", self.missing, MISSING)
-        for setting, value in needing_the_table(self.missing, self.settings).items():
-            what = f"{setting}={value!r} needs the whole table, and {where} is read in pieces"
-            raise SettingError(f"{what}: use MultiEnvironmentData.from_table, or --no-stream.")
-        refuse_design(self.environment, f"reading {where} in pieces")
-        asked = self.outcome, self.environment, self.settings
-        outcome, environment, features = resolve_columns(available, *asked, where)
-        splines = dict.fromkeys(Choices.of(self.settings, features).splines)
-        return replace(
-            self, outcome=outcome, environment=environment, features=features, splines=splines
-        )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*self.features, self.outcome)
-
-    @property
-    def read(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        weights = self.settings.weights
-        return (*self.columns, self.environment, *([] if weights is None else [weights]))
-
-    def accumulated(
-        self,
-        batches: Iterable[pa.RecordBatch] = (),
-        limits: Mapping[Hashable, float] = MappingProxyType({}),
-    ) -> MomentsAccumulator:
-        rows = MomentsAccumulator(
-            self.columns,
-            self.environment,
-            missing=self.missing,
-            categorical=self.settings.categorical,
-            numeric=self.settings.numeric,
-            outcome=self.outcome,
-            splines=self.splines,
-            weights=self.settings.weights,
-        )
-        rows.limits |= limits
-        return rows.extend(batches)
-
-    def screened(self, rows: MomentsAccumulator) -> CheckedRows:
-        """See `accumulator.screened`."""
-        return screened(rows, self.outcome, self.settings, self.choice, self.partial)
-
-    def with_knots(self, rows: MomentsAccumulator) -> Wanted:
-        """After a first pass over the rows, which says where the knots of the splines are."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the second pass warns of the same
-            encoding = self.screened(rows).encoding
-        assert encoding is not None
-        return replace(
-            self,
-            splines={term.column: term for term in encoding.terms if isinstance(term, SplineBasis)},
-        )
-
-
-def needing_the_table(missing: str, settings: Columns) -> dict[str, Any]:
-    """{setting: value} of those that need the whole table, which rows in pieces do not show"""
-    whole = {"missing": "level"} if missing == "level" else {}
-    return whole | {
-        name: value for name in ("below_limit", "na") if (value := getattr(settings, name))
-    }
-
-
 def from_rows(
     rows: Any,
     wanted: Wanted,
     n_jobs: int | None,
     dask: Any,
     progress: ProgressMode,
-    file_options: dict[str, Any],
+    file_options: Fields,
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
@@ -175,7 +86,7 @@ def _refuse_options(name: str, **options: Any) -> None:
             raise SettingError(f"{option}= is not for {name}: leave it out.")
 
 
-def opened(rows: Any, wanted: Wanted, file_options: dict[str, Any]) -> tuple[RowSource, Wanted]:
+def opened(rows: Any, wanted: Wanted, file_options: Fields) -> tuple[RowSource, Wanted]:
     """The rows, which are not read yet, and what is wanted of them."""
     categorical = wanted.settings.categorical
     words = () if isinstance(categorical, str) else tuple(map(str, categorical))

@@ -9,14 +9,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, reduce
 from inspect import signature
-from itertools import accumulate
+from itertools import accumulate, compress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers, Labels, Mask, Names, Places
 from .._tools.names import Missing
 from .._tools.progress import ProgressMode
 from ..data.checks import (
@@ -35,7 +34,16 @@ from ..data.features import Features
 from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData, in_short
 from ..data.outcomes import OutcomeKind
-from ..data.settings import Columns, Environments, FileFormat, places_of, refuse_single, stated_once
+from ..data.settings import (
+    Categorical,
+    Columns,
+    Environments,
+    FileFormat,
+    Merged,
+    places_of,
+    refuse_single,
+    stated_once,
+)
 from ..data.site_level import SiteLevel, warn_of_site_level
 from ..data.weights import Weights
 from ..exceptions import DataError, WrongTypeError, use
@@ -45,7 +53,7 @@ from .sample import RowSample
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
+OF_COLUMNS = "centre", "rest", "minimum", "maximum"
 _OF_NAMES = ("groups", "encoding", "constants", "dummies")
 # Share of a column's scatter that others of its feature leave when they determine it, up to
 # rounding.
@@ -107,20 +115,19 @@ class EnvironmentMoments(NamedTuple):
 
     def of_column(self, j: int) -> EnvironmentMoments:
         own = slice(j, j + 1)
-        ends = self.minimum[own], self.maximum[own]
-        return EnvironmentMoments(
-            self.n_rows, self.centre[own], self.rest[own], *ends, self.scatter[own, own]
-        )
+        centre, rest, minimum, maximum = (vector[own] for vector in self[1:-1])
+        squares = self.scatter[own, own]
+        return EnvironmentMoments(self.n_rows, centre, rest, minimum, maximum, squares)
 
 
-def of_rows(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
+def of_rows(X: Floats, y: Floats, rows: Places) -> EnvironmentMoments:
     """Of the columns of X (N, p) and, last, of y (N,), at these rows"""
     blocks = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
     return reduce(merged, (_of_block(X, y, block) for block in blocks))
 
 
 @_silently
-def _of_block(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
+def _of_block(X: Floats, y: Floats, rows: Places) -> EnvironmentMoments:
     centre, rest, minimum, maximum = np.empty((4, X.shape[1] + 1))
     centred = centred_rows(X, y, rows, centre, rest, minimum, maximum)
     return EnvironmentMoments(
@@ -262,20 +269,20 @@ class Moments:
         it
     """
 
-    columns: tuple[str, ...]
+    columns: Names
     outcome: int
-    environments: tuple[Hashable, ...]
+    environments: Labels
     counts: Integers
     centre: Floats
     rest: Floats
     minimum: Floats
     maximum: Floats
     scatter: Floats
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[str, Names] = field(default_factory=dict)
     encoding: Encoding | None = None
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
-    environment_notes: tuple[str, ...] = ()
+    environment_notes: Names = ()
     sample: RowSample | None = None
     kind: OutcomeKind | None = None
     weights: Weights | None = None
@@ -285,21 +292,16 @@ class Moments:
         return in_short(self)
 
     @property
-    def losses(self) -> tuple[str, ...]:
+    def losses(self) -> Names:
         """Sentences about what was left out of the data as given, as
         `MultiEnvironmentData.losses`."""
         features = dict.fromkeys(self._owner(column) for column in self.constants)
         gone = [name for name in features if name not in self.feature_names]
         columns = [column for column in self.constants if self._owner(column) not in gone]
-        lost = losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
-        return (
-            *([] if self.weights is None else [str(self.weights)]),
-            *self.environment_notes,
-            *lost,
-        )
+        return losses(self, gone, columns)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Names:
         """Sentences about what the columns stand for, as `MultiEnvironmentData.notes`."""
         return () if self.encoding is None else self.encoding.notes
 
@@ -338,7 +340,7 @@ class Moments:
         return int(self.counts.sum())
 
     @cached_property
-    def feature_columns(self) -> NDArray[np.intp]:
+    def feature_columns(self) -> Places:
         """(q,) indices of the columns of the features."""
         return np.delete(np.arange(len(self.columns)), self.outcome)
 
@@ -348,7 +350,7 @@ class Moments:
         return Features.of([self.columns[j] for j in self.feature_columns], self.groups)
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
+    def feature_names(self) -> Names:
         return self.features.names
 
     @property
@@ -410,7 +412,7 @@ class Moments:
                 )
         return present
 
-    def _zero_or_one(self, columns: NDArray[np.intp]) -> bool:
+    def _zero_or_one(self, columns: Places) -> bool:
         """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as
         much as such do."""
         if self.dummies.issuperset(self.columns[j] for j in columns):
@@ -450,12 +452,14 @@ class Moments:
         parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
         features = data.features
         same = ("encoding", "constants", "dropped_rows", "environment_notes", "weights")
-        described: dict[str, Any] = {
-            "groups": features.groups,
+        return assembled(
+            (*features.columns, data.outcome_name),
+            features.n_columns,
+            data.environments,
+            parts,
+            groups=features.groups,
             **{name: getattr(data, name) for name in same},
-        }
-        columns = (*features.columns, data.outcome_name)
-        return assembled(columns, features.n_columns, data.environments, parts, **described)
+        )
 
     @classmethod
     def from_rows(
@@ -468,11 +472,11 @@ class Moments:
         n_jobs: int | None = None,
         *,
         exclude: Sequence[str] = (),
-        categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
+        categorical: Categorical = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
         drop_environments: Sequence[Hashable] = (),
-        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        merge_environments: Merged = MappingProxyType({}),
         min_rows: int = 0,
         weights: str | None = None,
         columns: Columns | None = None,
@@ -500,7 +504,8 @@ class Moments:
         ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can
         tell is left to ``checked``, after a ``merge`` of the parts.
         """
-        from .from_rows import Wanted, from_rows
+        from .accumulator import Wanted
+        from .from_rows import from_rows
 
         known = [
             *signature(cls.from_rows).parameters,
@@ -511,15 +516,15 @@ class Moments:
             if name not in known:
                 what = f"from_rows() got an unexpected keyword argument {name!r}"
                 raise WrongTypeError(f"{what}{did_you_mean(name, known)}")
-        given = {
-            "categorical": categorical,
-            "numeric": numeric,
-            "groups": groups,
-            "weights": weights,
-        }
-        columns = stated_once(
-            "columns", columns, Columns(features=features, exclude=exclude, **given)
+        parts_of_columns = Columns(
+            features=features,
+            exclude=exclude,
+            categorical=categorical,
+            numeric=numeric,
+            groups=groups,
+            weights=weights,
         )
+        columns = stated_once("columns", columns, parts_of_columns)
         some = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         select = stated_once("select", select, some)
         wanted = Wanted(outcome, environment, columns, select, missing, partial)
@@ -642,7 +647,7 @@ class Moments:
             dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
             sample=self.sample and self.sample.choosing(placed),
             kind=None,
-            **{name: getattr(self, name)[kept] for name in _OF_COLUMNS},
+            **{name: getattr(self, name)[kept] for name in OF_COLUMNS},
         )
         constant = ~left.varies[-1]
         constant[left.outcome] = False
@@ -653,7 +658,7 @@ class Moments:
         return left._without_constant(constant)._of_occurring_levels()
 
     @property
-    def possible_outcomes(self) -> tuple[str, ...]:
+    def possible_outcomes(self) -> Names:
         """Columns that are a feature on their own, or the outcome."""
         grouped = {column for members in self.groups.values() for column in members}
         return tuple(name for name in self.columns if name not in grouped)
@@ -688,25 +693,26 @@ class Moments:
         others. It takes as much memory again, and other outcomes share it."""
         return with_equal_means(self)
 
-    def of_columns(self, columns: tuple[str, ...]) -> Moments:
+    def of_columns(self, columns: Names) -> Moments:
         """Those columns, the outcome among them, in that order."""
         if columns == self.columns:
             return self
         order = self.places(columns)
-        left = {
-            name: tuple(c for c in members if c in columns) for name, members in self.groups.items()
-        }
         return replace(
             self,
             columns=columns,
-            groups={name: members for name, members in left.items() if members},
+            groups={
+                name: remaining
+                for name, members in self.groups.items()
+                if (remaining := tuple(column for column in members if column in columns))
+            },
             outcome=columns.index(self.outcome_name),
             scatter=self.scatter[np.ix_(np.arange(len(self.scatter)), order, order)],
             sample=self.sample and self.sample._replace(values=self.sample.values[:, order]),
-            **{name: getattr(self, name)[:, order] for name in _OF_COLUMNS},
+            **{name: getattr(self, name)[:, order] for name in OF_COLUMNS},
         )
 
-    def places(self, names: Iterable[str]) -> NDArray[np.intp]:
+    def places(self, names: Iterable[str]) -> Places:
         """Indices of these columns."""
         return np.array([self.columns.index(name) for name in names], np.intp)
 
@@ -718,7 +724,7 @@ class Moments:
         )
 
     def _names_of(self, chosen: Mask) -> list[str]:
-        return [self.columns[j] for j in np.flatnonzero(chosen)]
+        return list(compress(self.columns, chosen))
 
     def _owner(self, column: str) -> str:
         """The feature that a column belongs to, or did before it was left out."""
@@ -757,9 +763,9 @@ class Moments:
 
 
 def assembled(
-    columns: tuple[str, ...],
+    columns: Names,
     outcome: int,
-    environments: tuple[Hashable, ...],
+    environments: Labels,
     parts: Iterable[EnvironmentMoments],
     **described: Any,
 ) -> Moments:
@@ -768,7 +774,7 @@ def assembled(
     d = len(columns)
     n_environments = len(environments)
     counts = np.empty(n_environments, np.int64)
-    vectors = np.empty((len(_OF_COLUMNS), n_environments, d))
+    vectors = np.empty((len(OF_COLUMNS), n_environments, d))
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
         counts[e], *vectors[:, e], scatter[e] = part
@@ -801,9 +807,7 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
             *moments.columns,
             *(free_name(f"own mean {e}", moments.columns) for e in np.flatnonzero(apart)),
         ),
-        environments=tuple(
-            label for label, flag in zip(moments.environments, kept, strict=True) if flag
-        ),
+        environments=tuple(compress(moments.environments, kept)),
         counts=counts,
         centre=centre,
         rest=rest,
@@ -850,10 +854,7 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
     others = reduce(
         merged, (moments.part(other) for other in range(moments.n_environments) if other != e)
     )
-    labels = (moments.environments[e], None)
-    parts = (moments.part(e), others)
-    described = {name: getattr(moments, name) for name in _OF_NAMES}
-    return assembled(moments.columns, moments.outcome, labels, parts, **described)
+    return _of_parts(moments, (moments.environments[e], None), (moments.part(e), others))
 
 
 def rest_moments(moments: Moments) -> Moments:
@@ -862,9 +863,15 @@ def rest_moments(moments: Moments) -> Moments:
     before = list(accumulate(parts[:-1], merged))
     after = list(accumulate(parts[:0:-1], merged))[::-1]
     inner = (merged(before[e - 1], after[e]) for e in range(1, len(parts) - 1))
+    return _of_parts(moments, moments.environments, (after[0], *inner, before[-1]))
+
+
+def _of_parts(
+    moments: Moments, environments: Labels, parts: Iterable[EnvironmentMoments]
+) -> Moments:
+    """The same columns of other environments"""
     described = {name: getattr(moments, name) for name in _OF_NAMES}
-    rests = after[0], *inner, before[-1]
-    return assembled(moments.columns, moments.outcome, moments.environments, rests, **described)
+    return assembled(moments.columns, moments.outcome, environments, parts, **described)
 
 
 def _adding(scatter: Floats, varying: Mask) -> Mask:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Places
 
 Keys = NDArray[np.float32]
 
@@ -26,7 +26,7 @@ class RowSample(NamedTuple):
     size : rows that are kept of an environment with more
     """
 
-    places: NDArray[np.intp]
+    places: Places
     keys: Keys
     values: Floats
     size: int = MAX_ROWS
@@ -48,7 +48,7 @@ class RowSample(NamedTuple):
             parts[e] = parts[e][own <= np.partition(own, size - 1)[size - 1]]  # and what ties
         return self.at(np.concatenate(parts))._replace(size=size)
 
-    def at(self, rows: NDArray[np.intp]) -> RowSample:
+    def at(self, rows: Places) -> RowSample:
         return RowSample(self.places[rows], self.keys[rows], self.values[rows], self.size)
 
     def choosing(self, places: Integers) -> RowSample:

@@ -34,7 +34,8 @@ from ..data.settings import Columns, Environments
 from ..data.sources import RowSource, kind_of
 from ..exceptions import DataError, SettingError, use
 from ..models.gaussian import check_memory, moments_bytes
-from ..moments.from_rows import Wanted, of_source
+from ..moments.accumulator import Wanted
+from ..moments.from_rows import of_source
 from ..moments.moments import Moments, of_fewer_rows
 
 _COLUMNS_AT_ONCE = 64
