@@ -20,6 +20,7 @@ from .._tools.time_limit import limited
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError, or_why_not
+from .adapt import adapt
 from .check import check
 from .completion import TYPED
 from .console import for_shell, messages, say, show
@@ -405,6 +406,10 @@ the table.
     predict: """
   invariance fit table.csv -o yield -e site --save model.json
   invariance predict model.json new.csv --out predicted.csv --coverage 0.8
+""",
+    adapt: """
+  invariance adapt model.json labelled.csv --save site.json
+  invariance predict site.json new.csv --out predicted.csv
 """,
     warmup: "\n  invariance warmup --all\n",
     open_page: "\n  invariance app --port 8800 --no-browser\n",
