@@ -22,6 +22,7 @@ import numpy as np
 from _harness import header, table
 from _real_sets import FRESH, SETS
 from invariance import BIP, MultiEnvironmentData
+from invariance.prediction.predictor import columns_of
 
 LABELLED = (1, 3, 5, 10, 25, 100)
 DRAWS = 5
@@ -83,7 +84,7 @@ def rivals(model: BIP, rows, y: np.ndarray, m: int) -> dict[str, np.ndarray]:
         own = np.linalg.lstsq(design[:m], y[:m], rcond=None)[0]
         found["refit on the labels"] = design[m:] @ own
     data = model._data
-    wider = np.vstack([data.X[:, data.features.places(sites.mixed.columns)], X[:m]])
+    wider = np.vstack([columns_of(data, sites.mixed.columns), X[:m]])
     design = np.column_stack([np.ones(len(wider)), wider])
     every = np.linalg.lstsq(design, np.append(data.y, y[:m]), rcond=None)[0]
     found["add the site and refit"] = np.insert(X[m:], 0, 1.0, axis=1) @ every

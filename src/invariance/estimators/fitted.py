@@ -178,9 +178,9 @@ class IntervalRegressor(EnvironmentSelector):
         """Predict the rows of one new site together.
 
         The rows show where the site lies. Its mean is predicted by an average of all features and
-        of the selected ones, and differences within it by an average of their slopes, with weights by
-        the errors of both in held-out training sites. A row's prediction thus depends on the other
-        rows. Numbers only, from three training environments and ten rows on; else each row is
+        of the selected ones, and differences within it by an average of their slopes, with weights
+        by the errors of both in held-out training sites. A row's prediction thus depends on the
+        other rows. Numbers only, from three training environments and ten rows on; else each row is
         predicted as by `predict`, and the result states why.
 
         Parameters

@@ -667,8 +667,8 @@ class MixedLine:
     """A linear mixed model with a random intercept a site.
 
     centre, coefficients : (k,); ratio : variance of the intercepts over the noise; covariance :
-        (1 + k, 1 + k) of the prediction at the centre for a new site and of the coefficients, over the
-        noise; freedom : degrees of freedom of the noise
+        (1 + k, 1 + k) of the prediction at the centre for a new site and of the coefficients, over
+        the noise; freedom : degrees of freedom of the noise
     """
 
     columns: Names
