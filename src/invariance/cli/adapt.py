@@ -85,7 +85,7 @@ def adapted_to(saved: SavedModel, table: TableFile, event: str | None = None) ->
         labels = np.array(outcome.classes, dtype=object)[labels.astype(int)]
     about: dict[str, Any] = {}
     if event is not None:
-        about["event"] = read.loc[known, event].to_numpy()
+        about["event"] = coded_outcomes(read[event], (0, 1))[known]
     if outcome.exposure is not None:
         about["exposure"] = read.loc[known, outcome.exposure].to_numpy()
     site = X[~known] if (~known).any() else None
