@@ -170,7 +170,10 @@ def fit(
         saved: Files = {"model": model.save, "plot": draw, "effects_csv": write_effects}
         deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
-            show(f"\n{model.new_environments()}")
+            held_out = model.new_environments()
+            show(f"\n{held_out}")
+            if held_out.left_out:
+                show(f"\n{held_out.pooled()}")
         if unfinished:
             told = (
                 f"--time-limit {time_limit:g} passed before these were finished: "

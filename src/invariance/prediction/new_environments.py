@@ -24,6 +24,7 @@ from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
 from .all_features import without
 from .model_choice import Refits, Selection, build, columns_of_kind
+from .pooled_performance import PooledPerformance, pooled_performance
 from .predictor import (
     PredictedOutcome,
     SurvivalPredictor,
@@ -231,6 +232,11 @@ class NewEnvironments(Rendered):
         return pd.DataFrame(
             rows, columns=["environment", "rows", "events", *self.kind.figures, *ends, "features"]
         )
+
+    def pooled(self) -> PooledPerformance:
+        """Return random-effects means of the measures over held-out environments, with prediction
+        intervals for a new one."""
+        return pooled_performance(self.left_out)
 
     @property
     def kind(self) -> OutcomeKind:

@@ -1,0 +1,188 @@
+"""How well a new site will be predicted: a random-effects meta-analysis of held-out sites.
+
+The errors of internal-external cross-validation, θ_e with standard errors s_e, are pooled by
+restricted maximum likelihood on a scale on which they are about normal: the mean with the interval
+of Hartung and Knapp, the standard deviation τ between sites, and a prediction interval for a new
+site, μ̂ ± t(E − 2)·√(τ̂² + se²).
+
+References
+----------
+Debray et al. (2017), A guide to systematic review and meta-analysis of prediction model
+performance, doi 10.1136/bmj.i6460. Higgins, Thompson and Spiegelhalter (2009), doi
+10.1111/j.1467-985X.2008.00552.x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import t as student
+
+from .._tools.arrays import Floats
+from .._tools.sections import Rendered, Section
+from ..decisions.heterogeneity import FEWEST_FOR_PREDICTION, heterogeneity
+from ..kinds.figures import around
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .new_environments import EnvironmentErrors
+
+COVERAGE = 0.95
+# Measures of sites with fewer events are shown and not pooled.
+FEWEST_EVENTS = 10
+FEWEST_SITES = 2
+STANDARD_ERRORS = around(0.0, 1.0).high
+
+
+class Scale(NamedTuple):
+    """A transformation under which a measure is about normal, and its inverse."""
+
+    to: Callable[[Floats], Floats]
+    back: Callable[[Floats], Floats]
+
+
+PLAIN = Scale(np.asarray, np.asarray)
+LOGARITHM = Scale(np.log, np.exp)
+LOG_ODDS = Scale(logit, expit)
+# Calibration intercepts of classes, counts and times are on the scale of the link already.
+SCALES = {
+    "intercept": PLAIN,
+    "slope": PLAIN,
+    "rmse": LOGARITHM,
+    "auc": LOG_ODDS,
+    "concordance": LOG_ODDS,
+}
+HEADS = {
+    "intercept": "calibration-in-the-large",
+    "slope": "calibration slope",
+    "rmse": "RMSE",
+    "auc": "AUC",
+    "concordance": "concordance",
+    "observed/expected": "observed:expected",
+}
+
+
+class Pooled(NamedTuple):
+    """A measure over held-out sites: number of sites, mean with its 95% interval, τ on the scale of
+    pooling, and the 95% prediction interval for a new site, NaN below four sites."""
+
+    measure: str
+    sites: int
+    mean: float
+    lower: float
+    upper: float
+    tau: float
+    prediction_lower: float
+    prediction_upper: float
+
+
+@dataclass(frozen=True, repr=False)
+class PooledPerformance(Rendered):
+    """Measures of predictions over held-out sites, and what to expect at a new one.
+
+    measures : one `Pooled` for each; excluded : sites with fewer than ten events
+    """
+
+    measures: tuple[Pooled, ...]
+    excluded: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each measure, with the fields of `Pooled`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.measures, columns=list(Pooled._fields))
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the rows of the table as texts, the head first."""
+        rows = [
+            (
+                HEADS[one.measure],
+                str(one.sites),
+                f"{one.mean:.3g}",
+                _ends(one.lower, one.upper),
+                f"{one.tau:.3g}",
+                _ends(one.prediction_lower, one.prediction_upper),
+            )
+            for one in self.measures
+        ]
+        return [("measure", "sites", "mean", "95% CI", "τ", "95% prediction"), *rows]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the table shows, and what it does not."""
+        told = [
+            "Random-effects means over held-out environments; prediction intervals for a new one."
+        ]
+        if any(np.isnan(one.prediction_lower) for one in self.measures):
+            told.append(f"Prediction intervals need {FEWEST_FOR_PREDICTION} environments.")
+        if self.excluded:
+            names = ", ".join(self.excluded)
+            told.append(f"Not pooled, with fewer than {FEWEST_EVENTS} events: {names}.")
+        return told
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        table = tuple(self.cells()) if self.measures else ()
+        return (Section("At a new environment", tuple(self.sentences), table=table),)
+
+
+def _ends(lower: float, upper: float) -> str:
+    return "–" if np.isnan(lower) else f"{lower:.3g} to {upper:.3g}"
+
+
+def pooled_performance(left_out: Sequence[EnvironmentErrors]) -> PooledPerformance:
+    """Return the meta-analysis of the measures of held-out environments.
+
+    Measures without standard errors, such as an AUC of 0 or 1, are not pooled; nor are environments
+    with fewer than ten events.
+    """
+    few = [one for one in left_out if one.events is not None and one.events < FEWEST_EVENTS]
+    kept = [one for one in left_out if one not in few]
+    found = []
+    for measure, scale in SCALES.items():
+        known = [one for one in kept if np.isfinite(one.intervals.get(measure, (np.nan,))).all()]
+        estimates = scale.to(np.array([one.figures[measure] for one in known]))
+        ends = scale.to(np.array([one.intervals[measure] for one in known]).reshape(-1, 2))
+        found.append((measure, scale, estimates, np.ptp(ends, axis=1) / (2.0 * STANDARD_ERRORS)))
+    found.append(("observed/expected", LOGARITHM, *_observed_over_expected(kept)))
+    measures = tuple(
+        _pooled(measure, scale, estimates, errors)
+        for measure, scale, estimates, errors in found
+        if len(estimates) >= FEWEST_SITES
+    )
+    return PooledPerformance(measures, tuple(str(one.environment) for one in few))
+
+
+def _observed_over_expected(left_out: Sequence[EnvironmentErrors]) -> tuple[Floats, Floats]:
+    """Return logarithms of observed over expected events, and their standard errors, of sites with
+    events: √((1 − O/n)/O) for shares of rows."""
+    counted = [one for one in left_out if one.events]
+    ratios = [one.figures["observed"] / one.figures["predicted"] for one in counted]
+    events = np.array([one.events for one in counted], dtype=float)
+    rows = np.array([one.rows for one in counted], dtype=float)
+    left = np.maximum(1.0 - events / rows, 0.0) if len(counted) else np.empty(0)
+    return np.log(np.array(ratios)), np.sqrt(left / events)
+
+
+def _pooled(measure: str, scale: Scale, estimates: Floats, errors: Floats) -> Pooled:
+    found = heterogeneity(estimates, errors)
+    n_sites = int(found.n_environments[0])
+    mean = found.mean[0]
+    margin = student.ppf(0.5 + 0.5 * COVERAGE, n_sites - 1.0) * found.hartung_knapp[0]
+    ends = scale.back(np.array([mean - margin, mean + margin]))
+    expected = scale.back(np.array(found.prediction_interval(COVERAGE)).ravel())
+    return Pooled(
+        measure,
+        n_sites,
+        float(scale.back(mean)),
+        float(ends[0]),
+        float(ends[1]),
+        float(found.tau[0]),
+        float(expected[0]),
+        float(expected[1]),
+    )
