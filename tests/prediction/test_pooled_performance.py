@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import expit, logit
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from invariance.prediction.new_environments import EnvironmentErrors
-from invariance.prediction.pooled_performance import pooled_performance
-from meta_analysis_twins import meta_analysis
+from invariance.prediction.pooled_performance import pooled_performance, predictive_interval
+from meta_analysis_twins import meta_analysis, restricted_likelihood
 
 QUANTILE = norm.ppf(0.975)
 ESTIMATES = np.array([0.62, 0.71, 0.80, 0.66, 0.75, 0.78])
@@ -54,15 +55,28 @@ def test_measures_are_pooled_on_their_scale(measure, forward, back):
     twin = meta_analysis(forward(ESTIMATES) if forward is not float else ESTIMATES, ERRORS)
     n = len(ESTIMATES)
     margin = student.ppf(0.975, n - 1) * twin.hartung_knapp
-    wide = student.ppf(0.975, n - 2) * np.sqrt(
-        twin.tau2 + max(twin.standard_error, twin.hartung_knapp) ** 2
-    )
     expected = [twin.mean, twin.mean - margin, twin.mean + margin]
-    expected += [twin.mean - wide, twin.mean + wide]
-    shown = [one.mean, one.lower, one.upper, one.prediction_lower, one.prediction_upper]
+    shown = [one.mean, one.lower, one.upper]
     np.testing.assert_allclose(shown, [back(value) for value in expected], rtol=1e-5)
     assert one.tau == pytest.approx(np.sqrt(twin.tau2), abs=1e-5)
     assert one.sites == n
+
+
+def test_prediction_intervals_average_over_the_deviation_between_sites():
+    low, high = predictive_interval(ESTIMATES, ERRORS)
+
+    def predictive_mass(end: float) -> float:
+        def weighted(tau: float, value: float) -> float:
+            variances = ERRORS**2 + tau**2
+            mean = np.average(ESTIMATES, weights=1.0 / variances)
+            error = np.sqrt(tau**2 + 1.0 / np.sum(1.0 / variances))
+            likelihood = np.exp(restricted_likelihood(tau**2, ESTIMATES, ERRORS))
+            return likelihood * value if value == 1.0 else likelihood * norm.cdf(end, mean, error)
+
+        return quad(weighted, 0.0, 3.0, (0.0,))[0] / quad(weighted, 0.0, 3.0, (1.0,))[0]
+
+    assert predictive_mass(low) == pytest.approx(0.025, abs=0.002)
+    assert predictive_mass(high) == pytest.approx(0.975, abs=0.002)
 
 
 def test_observed_over_expected_of_events():

@@ -1,12 +1,16 @@
 """How well a new site will be predicted: a random-effects meta-analysis of held-out sites.
 
-The errors of internal-external cross-validation, θ_e with standard errors s_e, are pooled by
+The measures of internal-external cross-validation, θ_e with standard errors s_e, are pooled by
 restricted maximum likelihood on a scale on which they are about normal: the mean with the interval
-of Hartung and Knapp, the standard deviation τ between sites, and a prediction interval for a new
-site, μ̂ ± t(E − 2)·√(τ̂² + se²).
+of Hartung and Knapp, and the standard deviation τ between sites. The prediction interval for a new
+site has the quantiles of the average of N(μ̂(τ), τ² + se(τ)²) over τ, weighted by the restricted
+likelihood (a uniform prior distribution of τ). With τ̂ in place of that average, intervals are too
+short if τ is about as large as the standard errors (`benchmarks/new_site.py intervals`).
 
 References
 ----------
+Gelman (2006), Prior distributions for variance parameters in hierarchical models, doi
+10.1214/06-BA117A.
 Debray et al. (2017), A guide to systematic review and meta-analysis of prediction model
 performance, doi 10.1136/bmj.i6460. Higgins, Thompson and Spiegelhalter (2009), doi
 10.1111/j.1467-985X.2008.00552.x
@@ -19,7 +23,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, logit
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from .._tools.arrays import Floats
@@ -37,6 +43,11 @@ COVERAGE = 0.95
 FEWEST_EVENTS = 10
 FEWEST_SITES = 2
 STANDARD_ERRORS = around(0.0, 1.0).high
+# The grid of τ for prediction intervals: its size, its largest value in standard deviations of the
+# estimates, and how many deviations from the mean quantiles are searched.
+SPREADS = 200
+LARGEST_SPREAD = 4.0
+FARTHEST = 8.0
 
 
 class Scale(NamedTuple):
@@ -169,13 +180,48 @@ def _observed_over_expected(left_out: Sequence[EnvironmentErrors]) -> tuple[Floa
     return np.log(np.array(ratios)), np.sqrt(left / events)
 
 
+def predictive_interval(
+    estimates: Floats, errors: Floats, coverage: float = COVERAGE
+) -> tuple[float, float]:
+    """Return the ends of the interval for the true value at a new site; NaN below four sites.
+
+    Parameters
+    ----------
+    estimates, errors : (E,)
+        Of the held-out sites, and their standard errors.
+    coverage : float, default=0.95
+    """
+    if len(estimates) < FEWEST_FOR_PREDICTION:
+        return np.nan, np.nan
+    largest = LARGEST_SPREAD * np.std(estimates, ddof=1) + 2.0 * np.median(errors)
+    spreads = np.linspace(0.0, largest, SPREADS)
+    weights = 1.0 / (spreads[:, None] ** 2 + errors**2)
+    total = weights.sum(axis=1)
+    means = weights @ estimates / total
+    squares = (weights * (estimates - means[:, None]) ** 2).sum(axis=1)
+    log_likelihood = 0.5 * (np.log(weights).sum(axis=1) - np.log(total) - squares)
+    share = np.exp(log_likelihood - log_likelihood.max())
+    share /= share.sum()
+    deviations = np.sqrt(spreads**2 + 1.0 / total)
+
+    def quantile(probability: float) -> float:
+        def excess(value: float) -> float:
+            return float(share @ norm.cdf((value - means) / deviations)) - probability
+
+        low = float(np.min(means - FARTHEST * deviations))
+        high = float(np.max(means + FARTHEST * deviations))
+        return float(brentq(excess, low, high))
+
+    return quantile(0.5 - 0.5 * coverage), quantile(0.5 + 0.5 * coverage)
+
+
 def _pooled(measure: str, scale: Scale, estimates: Floats, errors: Floats) -> Pooled:
     found = heterogeneity(estimates, errors)
     n_sites = int(found.n_environments[0])
     mean = found.mean[0]
     margin = student.ppf(0.5 + 0.5 * COVERAGE, n_sites - 1.0) * found.hartung_knapp[0]
     ends = scale.back(np.array([mean - margin, mean + margin]))
-    expected = scale.back(np.array(found.prediction_interval(COVERAGE)).ravel())
+    expected = scale.back(np.array(predictive_interval(estimates, errors)))
     return Pooled(
         measure,
         n_sites,
