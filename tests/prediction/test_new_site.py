@@ -12,6 +12,7 @@ from invariance import BIP, BIPClassifier, BIPSurvival, MultiEnvironmentData
 from invariance.exceptions import DataError, SettingError
 from invariance.prediction.new_site import site_adaptation, site_training
 from invariance.prediction.recalibration import Prior, recalibrated
+from new_site_twins import Sites, adapted, together
 from reference_data import REFERENCE, needs_reference
 from shifted_sites import DATA, as_table, fitted
 
@@ -56,6 +57,45 @@ def test_adaptation_agrees_with_the_reference(case):
     np.testing.assert_allclose(predicted, arrays["adapted_prediction"], atol=5e-5)
     np.testing.assert_allclose(variance, arrays["adapted_variance"], rtol=5e-5)
     assert line.freedom == arrays["adapted_df"]
+
+
+@pytest.fixture(scope="module")
+def few_sites() -> tuple[MultiEnvironmentData, Sites, np.ndarray]:
+    """Four sites of 15 to 40 rows, of four features the first two selected, and rows of a fifth"""
+    rng = np.random.default_rng(11)
+    label = np.repeat(np.arange(4), (15, 25, 30, 40))
+    X = rng.normal(size=(len(label), 4)) + rng.normal(size=(4, 4))[label]
+    y = X[:, 0] - X[:, 1] + rng.normal(size=len(label)) + 0.5 * rng.normal(size=4)[label]
+    X[:, 2] += y * rng.uniform(-1.0, 1.0, 4)[label]
+    data = MultiEnvironmentData.from_arrays(X, y, label)
+    selected = np.array([True, True, False, False])
+    standard = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    return data, Sites(*standard, label, selected), rng.normal(0.5, 1.0, (30, 4))
+
+
+def test_site_prediction_agrees_with_a_twin_by_rows(few_sites):
+    data, sites, new = few_sites
+    predicted, *weights = site_training(data, ("x0", "x1")).predict(new)
+    standard = (new - data.X.mean(axis=0)) / data.X.std(axis=0)
+    expected, *expected_weights = together(sites, standard)
+    np.testing.assert_allclose(weights, expected_weights, rtol=1e-5)
+    np.testing.assert_allclose(predicted, data.y.mean() + data.y.std() * expected, atol=1e-5)
+
+
+def test_adaptation_agrees_with_a_twin_by_rows(few_sites):
+    data, sites, new = few_sites
+    mean, scale = data.X.mean(axis=0), data.X.std(axis=0)
+    y = 1.0 + new[:8, 0] + np.random.default_rng(1).normal(size=8)
+    line = site_adaptation(data, ("x0", "x1")).adapted(new[:8], y, new)
+    expected, noise, variance = adapted(
+        sites, (new - mean) / scale, (y - data.y.mean()) / data.y.std()
+    )
+    unit = data.y.std()
+    np.testing.assert_allclose(line.coefficients, unit * expected[1:] / scale, atol=1e-5)
+    predicted = data.y.mean() + unit * (expected[0] + (new - mean) / scale @ expected[1:])
+    np.testing.assert_allclose(new @ line.coefficients + line.intercept, predicted, atol=1e-5)
+    assert line.noise == pytest.approx(unit**2 * noise, rel=1e-5)
+    assert line.covariance[0, 0] == pytest.approx(unit**2 * variance, rel=1e-4)
 
 
 @pytest.fixture(scope="module")
