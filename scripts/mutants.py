@@ -1507,6 +1507,7 @@ MUTANTS = (
         tests=(
             "tests/data/test_findings.py::test_a_level_of_the_name_of_missing_values_is_refused",
         ),
+    ),
     Mutant(
         "site-weight-of-lines",
         "the site's mean follows the line that missed held-out sites by more",
@@ -1578,7 +1579,6 @@ MUTANTS = (
         "deviations = np.sqrt(spreads**2 + 1.0 / total)",
         "deviations = np.sqrt(1.0 / total)",
         ("tests/prediction/test_pooled_performance.py",),
-    ),
     ),
 )
 
