@@ -62,7 +62,7 @@ def test_adaptation_agrees_with_the_reference(case):
 @pytest.fixture(scope="module")
 def few_sites() -> tuple[MultiEnvironmentData, Sites, np.ndarray]:
     """Four sites of 15 to 40 rows, of four features the first two selected, and rows of a fifth"""
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(14)
     label = np.repeat(np.arange(4), (15, 25, 30, 40))
     X = rng.normal(size=(len(label), 4)) + rng.normal(size=(4, 4))[label]
     y = X[:, 0] - X[:, 1] + rng.normal(size=len(label)) + 0.5 * rng.normal(size=4)[label]
@@ -78,6 +78,7 @@ def test_site_prediction_agrees_with_a_twin_by_rows(few_sites):
     predicted, *weights = site_training(data, ("x0", "x1")).predict(new)
     standard = (new - data.X.mean(axis=0)) / data.X.std(axis=0)
     expected, *expected_weights = together(sites, standard)
+    assert max(weights) < 0.7
     np.testing.assert_allclose(weights, expected_weights, rtol=1e-5)
     np.testing.assert_allclose(predicted, data.y.mean() + data.y.std() * expected, atol=1e-5)
 

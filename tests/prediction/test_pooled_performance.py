@@ -50,7 +50,7 @@ def sites(measure: str, forward, back, estimates=ESTIMATES, **more):
     ],
 )
 def test_measures_are_pooled_on_their_scale(measure, forward, back):
-    found = pooled_performance(sites(measure, forward, back))
+    found = pooled_performance(sites(measure, forward, back), True)
     (one,) = [each for each in found.measures if each.measure == measure]
     twin = meta_analysis(forward(ESTIMATES) if forward is not float else ESTIMATES, ERRORS)
     n = len(ESTIMATES)
@@ -80,7 +80,7 @@ def test_prediction_intervals_average_over_the_deviation_between_sites():
 
 
 def test_observed_over_expected_of_events():
-    found = pooled_performance(sites("auc", logit, expit))
+    found = pooled_performance(sites("auc", logit, expit), True)
     (one,) = [each for each in found.measures if each.measure == "observed/expected"]
     assert one.mean == pytest.approx(1.25)
     assert one.tau == pytest.approx(0.0, abs=1e-9)
@@ -97,19 +97,26 @@ def test_sites_with_few_events_and_certain_measures_are_not_pooled():
         rows=200,
     )
     plain = sites("auc", logit, expit)
-    found = pooled_performance([*plain, few, certain])
+    found = pooled_performance([*plain, few, certain], True)
     assert found.excluded == ("rare",)
-    assert found.measures[0] == pooled_performance(plain).measures[0]
+    assert found.measures[0] == pooled_performance(plain, True).measures[0]
     assert "rare" in str(found)
 
 
 def test_three_sites_have_no_prediction_interval():
-    found = pooled_performance(sites("auc", logit, expit)[:3])
+    found = pooled_performance(sites("auc", logit, expit)[:3], True)
     assert np.isnan(found.measures[0].prediction_lower)
     assert "4 environments" in str(found)
     assert not np.isnan(found.measures[0].lower)
 
 
+def test_counts_have_no_observed_over_expected_besides_the_intercept():
+    measures = [
+        one.measure for one in pooled_performance(sites("slope", float, float), False).measures
+    ]
+    assert measures == ["slope"]
+
+
 def test_lines_fit_a_terminal():
-    text = str(pooled_performance(sites("auc", logit, expit)))
+    text = str(pooled_performance(sites("auc", logit, expit), True))
     assert max(map(len, text.splitlines())) <= 80

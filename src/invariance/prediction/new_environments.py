@@ -236,7 +236,7 @@ class NewEnvironments(Rendered):
     def pooled(self) -> PooledPerformance:
         """Return random-effects means of the measures over held-out environments, with prediction
         intervals for a new one."""
-        return pooled_performance(self.left_out)
+        return pooled_performance(self.left_out, self.kind.classifies)
 
     @property
     def kind(self) -> OutcomeKind:

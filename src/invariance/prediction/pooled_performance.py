@@ -146,9 +146,13 @@ def _ends(lower: float, upper: float) -> str:
     return "–" if np.isnan(lower) else f"{lower:.3g} to {upper:.3g}"
 
 
-def pooled_performance(left_out: Sequence[EnvironmentErrors]) -> PooledPerformance:
+def pooled_performance(
+    left_out: Sequence[EnvironmentErrors], of_classes: bool
+) -> PooledPerformance:
     """Return the meta-analysis of the measures of held-out environments.
 
+    of_classes : with observed over expected events; of counts and times the logarithm of that is
+        the calibration intercept.
     Measures without standard errors, such as an AUC of 0 or 1, are not pooled; nor are environments
     with fewer than ten events.
     """
@@ -160,7 +164,8 @@ def pooled_performance(left_out: Sequence[EnvironmentErrors]) -> PooledPerforman
         estimates = scale.to(np.array([one.figures[measure] for one in known]))
         ends = scale.to(np.array([one.intervals[measure] for one in known]).reshape(-1, 2))
         found.append((measure, scale, estimates, np.ptp(ends, axis=1) / (2.0 * STANDARD_ERRORS)))
-    found.append(("observed/expected", LOGARITHM, *_observed_over_expected(kept)))
+    if of_classes:
+        found.append(("observed/expected", LOGARITHM, *_observed_over_expected(kept)))
     measures = tuple(
         _pooled(measure, scale, estimates, errors)
         for measure, scale, estimates, errors in found
@@ -170,14 +175,13 @@ def pooled_performance(left_out: Sequence[EnvironmentErrors]) -> PooledPerforman
 
 
 def _observed_over_expected(left_out: Sequence[EnvironmentErrors]) -> tuple[Floats, Floats]:
-    """Return logarithms of observed over expected events, and their standard errors, of sites with
-    events: √((1 − O/n)/O) for shares of rows."""
-    counted = [one for one in left_out if one.events]
+    """Return logarithms of observed over expected events, and their standard errors √((1 − O/n)/O),
+    of sites in which not all rows have the event."""
+    counted = [one for one in left_out if one.events and one.events < one.rows]
     ratios = [one.figures["observed"] / one.figures["predicted"] for one in counted]
     events = np.array([one.events for one in counted], dtype=float)
     rows = np.array([one.rows for one in counted], dtype=float)
-    left = np.maximum(1.0 - events / rows, 0.0) if len(counted) else np.empty(0)
-    return np.log(np.array(ratios)), np.sqrt(left / events)
+    return np.log(np.array(ratios)), np.sqrt((1.0 - events / rows) / events)
 
 
 def predictive_interval(
