@@ -184,6 +184,62 @@ SETS = {
 }
 
 
+def math(table: pd.DataFrame) -> pd.DataFrame:
+    largest = table["School"].value_counts().index[:15]
+    return table[table["School"].isin(largest)].assign(School=table["School"].astype(str))
+
+
+def diamonds(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["price", "carat"]).drop(columns=["x", "y", "z"])
+
+
+def slid(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["wages"])
+
+
+def firms(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["emp", "wage", "capital", "output"]).drop(columns=["firm", "year"])
+
+
+def salaries(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["salary"])
+
+
+def guns(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["violent", "prisoners", "income"]).drop(
+        columns=["murder", "robbery", "state"]
+    )
+
+
+def males(table: pd.DataFrame) -> pd.DataFrame:
+    return table.drop(columns=["nr", "year", "occupation"])
+
+
+def earnings(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["earnings"])
+
+
+def houses(table: pd.DataFrame) -> pd.DataFrame:
+    return _logs(table, ["price", "livingArea"])[
+        ["price", "fuel", "livingArea", "age", "bedrooms", "bathrooms", "fireplaces", "rooms"]
+    ]
+
+
+# Numbers as outcome; listed for `new_site.py` by names of columns and counts of rows alone.
+FRESH = {
+    "math": RealSet("nlme/MathAchieve", "MathAch", "School", math),
+    "diamonds": RealSet("ggplot2/diamonds", "price", "color", diamonds),
+    "slid": RealSet("carData/SLID", "wages", "language", slid),
+    "firms": RealSet("plm/EmplUK", "emp", "sector", firms),
+    "carseats": RealSet("ISLR/Carseats", "Sales", "ShelveLoc"),
+    "salaries": RealSet("carData/Salaries", "salary", "rank", salaries),
+    "guns": RealSet("AER/Guns", "violent", "year", guns),
+    "males": RealSet("plm/Males", "wage", "industry", males),
+    "earnings": RealSet("AER/CPSSW8", "earnings", "region", earnings),
+    "houses": RealSet("mosaicData/SaratogaHouses", "price", "fuel", houses),
+}
+
+
 def real_sets() -> dict[str, MultiEnvironmentData]:
     """Those of SETS whose data are at hand."""
     return {name: each.data for name, each in SETS.items() if not each.absent}

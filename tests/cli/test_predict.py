@@ -317,3 +317,91 @@ def test_times(tmp_path: Path) -> None:
         assert "horizon=" not in message
     numbers = fit(tmp_path / "numbers", TABLE)
     assert "use no --at" in refused(numbers, DALE, "--at", "1")
+
+
+# ---------------------------------------------------------------- one new site
+
+
+def test_rows_of_a_new_site_are_predicted_together(tmp_path):
+    model = fit(tmp_path, as_table(DATA.X).assign(y=DATA.y, site=DATA.environment_index))
+    rows = as_table(np.random.default_rng(5).normal(0.3, 0.8, (60, DATA.X.shape[1])))
+    written, told, _ = predicted(model, rows, "--new-site")
+    together = invariance.load(model).predict_site(rows)
+    np.testing.assert_allclose(written["prediction"], together.prediction)
+    np.testing.assert_allclose(written[["lower", "upper"]], together.interval)
+    assert together.sentence in told
+    assert "What predicts" not in told
+    assert "--environment" in refused(model, rows.assign(site=0), "--new-site", "-e", "site")
+
+
+def test_a_model_is_adapted_to_a_site(tmp_path):
+    model = fit(tmp_path, as_table(DATA.X).assign(y=DATA.y, site=DATA.environment_index))
+    rng = np.random.default_rng(5)
+    rows = as_table(rng.normal(0.3, 0.8, (60, DATA.X.shape[1])))
+    y = rows["x0"] - rows["x1"] + 2.0 + 0.1 * rng.normal(size=60)
+    labelled = tmp_path / "labelled.csv"
+    rows.assign(y=y.where(rows.index < 20)).to_csv(labelled, index=False)
+    site = tmp_path / "site.json"
+    result = run("adapt", model, labelled, "--save", site)
+    assert result.exit_code == 0, result.output
+    assert "by 20 rows" in result.stdout
+    adapted = invariance.load(model).adapt(rows[:20], y[:20], rows[20:])
+    written, told, _ = predicted(site, rows)
+    np.testing.assert_allclose(written["prediction"], adapted.predict(rows))
+    assert "Adapted to one site by 20 rows" in told
+    assert "What predicts" not in told
+
+
+def test_classes_are_adapted(tmp_path):
+    frame = patients().assign(y=LABELS)
+    model = fit(tmp_path, frame)
+    own = frame[frame["site"] == "north"].drop(columns="site")
+    labelled = tmp_path / "labelled.csv"
+    own.to_csv(labelled, index=False)
+    result = run("adapt", model, labelled, "--save", tmp_path / "site.json")
+    assert result.exit_code == 0, result.output
+    features = own.drop(columns="y")
+    adapted = invariance.load(model).adapt(features, own["y"].to_numpy())
+    loaded = invariance.load(tmp_path / "site.json")
+    np.testing.assert_allclose(loaded.predict(features), adapted.predict(features))
+
+
+def test_times_are_adapted(tmp_path):
+    rng = np.random.default_rng(4)
+    hazard = np.exp(X[:, 0] - X[:, 1])
+    years = rng.exponential(1.0 / hazard)
+    frame = patients().assign(y=years, died=(rng.random(len(years)) < 0.8).astype(int))
+    model = fit(tmp_path, frame, "y", "--event", "died")
+    own = frame[frame["site"] == "north"].drop(columns="site")
+    labelled = tmp_path / "labelled.csv"
+    own.to_csv(labelled, index=False)
+    told = run("adapt", model, labelled, "--save", tmp_path / "site.json")
+    assert told.exit_code == 2
+    assert "--event" in told.stderr
+    result = run("adapt", model, labelled, "--event", "died", "--save", tmp_path / "site.json")
+    assert result.exit_code == 0, result.output
+    features = own[list("abcd")]
+    adapted = invariance.load(model).adapt(features, own["y"], event=own["died"])
+    loaded = invariance.load(tmp_path / "site.json")
+    np.testing.assert_allclose(
+        loaded.predict_survival(features, [0.5]), adapted.predict_survival(features, [0.5])
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda rows: rows.drop(columns="y"), "no column 'y'"),
+        (lambda rows: rows.assign(y=None), "missing in all rows"),
+        (lambda rows: rows.assign(x0=rows["x0"].where(rows.index > 2)), "missing values in 'x0'"),
+    ],
+)
+def test_tables_that_cannot_adapt_are_refused(tmp_path, change, named):
+    model = fit(tmp_path, as_table(DATA.X).assign(y=DATA.y, site=DATA.environment_index))
+    rows = as_table(np.random.default_rng(5).normal(size=(20, DATA.X.shape[1])))
+    labelled = tmp_path / "labelled.csv"
+    change(rows.assign(y=1.0)).to_csv(labelled, index=False)
+    result = run("adapt", model, labelled, "--save", tmp_path / "site.json")
+    assert result.exit_code == 2
+    assert named in " ".join(result.stderr.split())
+    assert not (tmp_path / "site.json").exists()

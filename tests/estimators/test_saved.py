@@ -247,7 +247,7 @@ def test_files_that_are_no_saved_models(tmp_path: Path) -> None:
         (lambda c: c["predictors"]["selected"]["members"][0].update(weight=2.0), "was changed"),
         (lambda c: c.pop("layout"), "was changed"),
         (lambda c: c.update(posterior=None), "was changed"),
-        (lambda c: c.update(format="invariance.model/9"), "'invariance.model/9'"),
+        (lambda c: c.update(format="invariance.model/10"), "'invariance.model/10'"),
         (lambda c: c.update(c["posterior"]), "'invariance.posterior/1'"),
         (lambda c: c.pop("format"), "None"),
     ]

@@ -87,6 +87,10 @@ PREDICTING = {
         "everything": "Predict by all features",
         "average": "Predict by an average of subsets",
     },
+    "new_site": {
+        "apart": "Predict each row by itself",
+        "together": "The rows are those of one new site: predict them together",
+    },
 }
 _SIGNS = {
     ",": "comma",

@@ -163,7 +163,8 @@ def predict(
         warnings.simplefilter("ignore", NotInvariantWarning)  # said with the fit
         model = load(folder / MODEL)
     table = FileOptions(**written).open(file)
-    rows, sentences, _ = predicted(model, table, **settings)
+    together = settings.get("new_site") == "together"
+    rows, sentences, _ = predicted(model, table, **settings | {"new_site": together})
     rows.to_csv(folder / PREDICTIONS, index=False)
     given = len(column_names(table))
     shown = rows.iloc[:SHOWN, [*range(given, rows.shape[1]), *range(given)]]

@@ -20,6 +20,7 @@ from .._tools.time_limit import limited
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError, or_why_not
+from .adapt import adapt
 from .check import check
 from .completion import TYPED
 from .console import for_shell, messages, say, show
@@ -169,7 +170,10 @@ def fit(
         saved: Files = {"model": model.save, "plot": draw, "effects_csv": write_effects}
         deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
-            show(f"\n{model.new_environments()}")
+            held_out = model.new_environments()
+            show(f"\n{held_out}")
+            if held_out.left_out:
+                show(f"\n{held_out.pooled()}")
         if unfinished:
             told = (
                 f"--time-limit {time_limit:g} passed before these were finished: "
@@ -405,6 +409,10 @@ the table.
     predict: """
   invariance fit table.csv -o yield -e site --save model.json
   invariance predict model.json new.csv --out predicted.csv --coverage 0.8
+""",
+    adapt: """
+  invariance adapt model.json labelled.csv --save site.json
+  invariance predict site.json new.csv --out predicted.csv
 """,
     warmup: "\n  invariance warmup --all\n",
     open_page: "\n  invariance app --port 8800 --no-browser\n",

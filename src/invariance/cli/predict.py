@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .._tools.arrays import Fields, Floats
     from ..data.reading import TableFile
     from ..estimators.saved import SavedModel
+    from ..prediction.new_site import SitePrediction
 
 _COVERAGE = 0.9
 FORMAT = "invariance.prediction/1"
@@ -84,6 +85,15 @@ def predict(
             *ENVIRONMENT,
         ),
     ] = None,
+    new_site: Annotated[
+        bool,
+        option(
+            None,
+            "The rows are those of one new site: predict them together.",
+            False,
+            "--new-site",
+        ),
+    ] = False,
     unknown: Annotated[
         Unknown,
         option(
@@ -133,6 +143,7 @@ def predict(
             coverage,
             read_names(at),
             restricted_mean,
+            new_site,
         )
         found = predicted(saved, form.open(file), *asked)
         files: Files = {
@@ -162,6 +173,7 @@ def predicted(
     coverage: float | None = None,
     at: Sequence[str] = (),
     restricted_mean: float | None = None,
+    new_site: bool = False,
 ) -> Predicted:
     """Of the rows of a table, as the command and the page show them; arguments as options of the
     command"""
@@ -177,8 +189,10 @@ def predicted(
     saved.set_params(columns=columns, predict_with=predict_with or saved.predict_with)
     if environment is not None and getattr(saved.predictor_, "effects", None) is None:
         raise SettingError("what predicts is the same in every environment", use(environment=None))
-    needed = list(saved.columns_to_predict)
-    read, rows = _read(table, saved, needed, environment)
+    if new_site and environment is not None:
+        raise SettingError("a new site has no intercept of its own yet", use(environment=None))
+    needed = list(saved.columns_of_site if new_site else saved.columns_to_predict)
+    read, rows = read_rows(table, saved, needed, environment)
     leveled = () if saved.encoding is None else saved.encoding.with_missing
     gaps = (read[needed].isna() & [name not in leveled for name in needed]).to_numpy()
     lacking = np.flatnonzero(gaps.any(axis=1))
@@ -197,7 +211,8 @@ def predicted(
         X = saved.completed(X[needed]).to_numpy()
     labels = None if environment is None else known[environment].tolist()
     of_times = _of_times(saved, X, list(at), restricted_mean)  # first: it may refuse
-    mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
+    together = saved.predict_site(X, coverage or _COVERAGE) if new_site else None
+    mean, ends, new, how = _predictions(saved, X, known, coverage, labels, together)
     new |= of_times
     taken = list(rows.columns)
     added = {
@@ -210,13 +225,19 @@ def predicted(
         int(saved.extrapolates(X).sum()),
         _errors(saved, known, mean, ends, table.name),
     )
+    what = f"What predicts: {saved.prediction_.told(kind)}"
+    if kind == "average" and not averages:
+        what = _NOTHING_TO_AVERAGE
+    as_site = together is not None and together.weight_of_all is not None
+    apart = not as_site and saved.adaptation_ is None
+    usual = saved.prediction_.uses if kind == "auto" else kind
     sentences = [
         f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by "
         f"{by}{how}",
         f"No prediction for missing values {below}." if len(lacking) else "",
-        f"What predicts: {saved.prediction_.told(kind)}"
-        if kind != "average" or averages
-        else _NOTHING_TO_AVERAGE,
+        "" if together is None else str(together),
+        saved.adaptation_ or "",
+        what if apart else "",
         f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
         told_errors,
     ]
@@ -226,7 +247,7 @@ def predicted(
         "file": table.name,
         "n_rows": len(rows),
         "columns": needed,
-        "predicts_with": saved.prediction_.uses if kind == "auto" else kind,
+        "predicts_with": usual if apart else "site",
         "missing_rows": lacking + 1,
         "n_far": far,
         "errors": errors,
@@ -237,7 +258,7 @@ def predicted(
     return Predicted(with_columns(rows, added), list(filter(None, sentences)), content)
 
 
-def _read(
+def read_rows(
     file: TableFile, saved: SavedModel, needed: list[str], environment: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the model needs, with exposure and outcome where they are there; all columns as text
@@ -248,7 +269,7 @@ def _read(
 
     names = column_names(file)
     exposure = saved.outcome_.exposure
-    saved.check_columns(names, file.name)
+    saved.check_columns(names, file.name, tuple(needed))
     if environment is not None and environment not in names:
         raise DataError(
             f"{file.name} has no column {environment!r}; it has {quoted(names)}",
@@ -288,11 +309,16 @@ def _read(
 
 
 def _predictions(
-    saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None, labels: list[Any] | None
+    saved: SavedModel,
+    X: Any,
+    known: pd.DataFrame,
+    coverage: float | None,
+    labels: list[Any] | None,
+    together: SitePrediction | None,
 ) -> tuple[Floats, Floats | None, Fields, str]:
     """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and
-    what they are; known : complete rows, as `_read` gives them; labels : environments whose
-    intercepts are used"""
+    what they are; known : complete rows, as `read_rows` gives them; labels : environments whose
+    intercepts are used; together : predictions of the rows as one site"""
     from sklearn.base import is_classifier
 
     outcome = saved.outcome_
@@ -303,11 +329,14 @@ def _predictions(
     )
     if outcome.has_intervals:
         wanted = _COVERAGE if coverage is None else coverage
-        ends = saved.predict_interval(X, wanted)
+        ends = together.interval if together is not None else saved.predict_interval(X, wanted)
+        mean = mean if together is None else together.prediction
         told = ""
-        if labels is not None:
+        if labels is not None and ends is not None:
             ends += (mean - ends.mean(axis=1))[:, None]
             told = " around predictions for each environment, as wide as for a new one"
+        if ends is None:
+            return mean, None, {"prediction": mean}, ", without intervals."
         columns: Fields = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
         return mean, ends, columns, f", with {wanted:.3g} intervals{told}."
     if coverage is not None:
@@ -357,8 +386,8 @@ def _of_times(
 def _errors(
     saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | None, file: str
 ) -> tuple[dict[str, float] | None, str]:
-    """Errors of rows whose outcome is known, and a sentence on them; rows : complete, as `_read`
-    gives them"""
+    """Errors of rows whose outcome is known, and a sentence on them; rows : complete, as
+    `read_rows` gives them"""
     import numpy as np
 
     from ..data.checks import listing, rows_text, warn
@@ -370,11 +399,7 @@ def _errors(
         return None, ""
     given = rows[outcome.name].astype(object)
     stated = rows[needed].notna().all(axis=1).to_numpy()
-    observed = (
-        given.where(stated)
-        .map(lambda value: _as_number(value, outcome.classes))
-        .to_numpy(dtype=float)
-    )
+    observed = coded_outcomes(given.where(stated), outcome.classes)
     known = stated & ~np.isnan(observed)
     strange = given[stated & ~known]
     if len(strange):
@@ -409,6 +434,11 @@ def _errors(
     return {
         "n_rows": n_known
     } | figures, f"The outcome is known in {n_known:,} of them: {', '.join(told)}."
+
+
+def coded_outcomes(values: pd.Series, classes: tuple[Any, Any] | None) -> Floats:
+    """(n,) numbers, or 0 and 1 for the classes; NaN for others"""
+    return values.map(lambda value: _as_number(value, classes)).to_numpy(dtype=float)
 
 
 def _as_number(value: Any, classes: tuple[Any, Any] | None) -> float:

@@ -57,6 +57,7 @@ from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
 from ..prediction.model_choice import Selection, check_predict_with, check_regressor
 from ..prediction.new_environments import NewEnvironments
+from ..prediction.new_site import NewSites
 from ..prediction.predictions import CostOfInvariance, Predictions
 from ..prediction.predictor import PredictedOutcome, Predictor
 from ..priors import Prior
@@ -242,6 +243,8 @@ class BIP(IntervalRegressor):
         """The findings, and what predicts by them."""
         findings = selection.findings
         settings = selection.settings
+        self._site = None
+        self.adaptation_ = None
         if told := ended_early():
             findings.note(told)
             warn(told, ApproximationWarning)
@@ -431,6 +434,12 @@ class BIP(IntervalRegressor):
 
     def _predictor(self, kind: str) -> Predictor:
         return self._predictions.predictor(kind)
+
+    def _new_sites(self) -> NewSites:
+        return self._predictions.new_sites
+
+    def _batch_errors(self) -> NewEnvironments:
+        return self._predictions.batch_errors
 
     def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments:
         kind = self._predictions.resolved(kind)

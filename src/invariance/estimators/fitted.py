@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn, overload
+from dataclasses import replace
+from typing import Any, Literal, NoReturn, Self, overload
 
 import narwhals as nw
 import numpy as np
@@ -26,13 +28,16 @@ from ..kinds.classes import log_odds
 from ..kinds.time import concordance
 from ..prediction.model_choice import check_predict_with
 from ..prediction.new_environments import NewEnvironments
+from ..prediction.new_site import FEWEST_ROWS, NewSites, SitePrediction
 from ..prediction.predictor import (
+    Design,
     LinearPredictor,
     Predictor,
     RefittedPredictor,
     SurvivalPredictor,
     places_of_rows,
 )
+from ..prediction.recalibration import recalibrated, recalibration_prior
 from .bases import ClassifierMixin, available_if
 from .selector import EnvironmentSelector
 
@@ -58,6 +63,8 @@ class IntervalRegressor(EnvironmentSelector):
     _kind = "regressor"  # in saved files
     _regressor: Any = None  # the parameter when the model was fitted
     _span: Span | None = None  # of the variable along which environments were compared
+    _site: LinearPredictor | None = None  # of the site that the model was adapted to
+    adaptation_: str | None = None
 
     @abstractmethod
     def _predictor(self, kind: str) -> Predictor: ...
@@ -65,10 +72,18 @@ class IntervalRegressor(EnvironmentSelector):
     @abstractmethod
     def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments: ...
 
+    @abstractmethod
+    def _new_sites(self) -> NewSites: ...
+
+    @abstractmethod
+    def _batch_errors(self) -> NewEnvironments: ...
+
     @property
     def predictor_(self) -> Predictor:
-        """What predicts, by `predict_with`."""
+        """What predicts, by `predict_with`; after `adapt`, the predictor of the site."""
         check_is_fitted(self)
+        if self._site is not None:
+            return self._site
         check_predict_with(self.predict_with, self._regressor)
         return self._predictor(self.predict_with)
 
@@ -159,6 +174,154 @@ class IntervalRegressor(EnvironmentSelector):
         half = self._half_width(predictor, columns, float(coverage), X, new)
         return np.column_stack([mean - half, mean + half])
 
+    def predict_site(self, X: Any, coverage: float = 0.9) -> SitePrediction:
+        """Predict the rows of one new site together.
+
+        The rows show where the site lies. Its mean is predicted by an average of all features and
+        of the selected ones, and differences within it by an average of their slopes, with weights
+        by the errors of both in held-out training sites. A row's prediction thus depends on the
+        other rows. Numbers only, from three training environments and ten rows on; else each row is
+        predicted as by `predict`, and the result states why.
+
+        Parameters
+        ----------
+        X : (n, p) table
+            Rows of one site, with all features.
+        coverage : float, default=0.9
+            Of the intervals, which are as wide as errors in held-out training sites require.
+
+        Returns
+        -------
+        SitePrediction
+            `prediction` (n,), `interval` (n, 2), the two weights, and a sentence.
+        """
+        check_is_fitted(self)
+        why = self._why_rows(len(X))
+        if why:
+            interval = self.predict_interval(X, coverage) if self._outcome.has_intervals else None
+            sentence = f"Each row was predicted by itself: {why}."
+            return SitePrediction(np.asarray(self.predict(X)), interval, coverage, sentence)
+        sites = self._new_sites()
+        assert sites.adaptation is not None
+        training = sites.adaptation.training
+        columns = self._encoded(X, training.columns)
+        self._warn_of_far_rows(sites.design, columns)
+        predicted, weight, share = training.predict(columns)
+        errors = self._batch_errors()
+        half = errors.half_width(coverage)
+        interval = np.column_stack([predicted - half, predicted + half])
+        if not errors.left_out:
+            interval = None
+        sentence = training.sentence(weight, share)
+        return SitePrediction(predicted, interval, coverage, sentence, weight, share)
+
+    @property
+    def _can_predict_sites(self) -> bool:
+        return self._outcome.has_intervals and self._regressor is None
+
+    def _why_rows(self, n_rows: int) -> str:
+        """Return why rows of a site are predicted one by one; empty if they are not."""
+        if self._site is not None:
+            return "the model is adapted to a site"
+        if not self._outcome.has_intervals:
+            return f"only numbers are predicted together, and {self._outcome.in_words} is not one"
+        if self._regressor is not None:
+            return "a regressor predicts"
+        if n_rows < FEWEST_ROWS:
+            return f"{n_rows} rows are fewer than {FEWEST_ROWS}"
+        return self._new_sites().reason
+
+    def adapt(
+        self, X: Any, y: Any, X_site: Any = None, *, event: Any = None, exposure: Any = None
+    ) -> Self:
+        """Return a copy of the model for one site, adapted by labelled rows of it.
+
+        For numbers, slopes and baseline of the site are averages over prior distributions of how
+        sites differ, weighted by how well these predict held-out training sites and the labelled
+        rows. Below five labelled rows, or three training environments, the site gets an intercept
+        of its own as in a mixed model. For classes, counts and times the intercept and the slope of
+        the predictions are recalibrated, shrunken towards what held-out training sites needed.
+
+        Parameters
+        ----------
+        X : (m, p) table
+            Labelled rows of the site, drawn as its other rows are.
+        y : (m,)
+            Their outcomes.
+        X_site : (n, p) table, optional
+            Other rows of the site, which show where it lies.
+        event, exposure : (m,), optional
+            As in `fit`, of times and of counts.
+
+        Returns
+        -------
+        model
+            With `predict`, `predict_interval`, `score` and, of a fitted model, `save`;
+            `adaptation_` states what was done.
+
+        Raises
+        ------
+        DataError
+            If an outcome is missing, or lengths differ.
+        SettingError
+            If a regressor or an average predicts, or too few training sites show how sites differ.
+        """
+        check_is_fitted(self)
+        if self._regressor is not None:
+            raise SettingError("a regressor cannot be adapted to a site", use(regressor=None))
+        given = aligned(X, y=y, event=event, exposure=exposure)
+        outcome = np.asarray(self._outcome.coded(_one_column(given[0])), dtype=float)
+        check_lengths({"X": len(X), "y": len(outcome)})
+        if not len(outcome) or not np.isfinite(outcome).all():
+            missing = int((~np.isfinite(outcome)).sum())
+            raise DataError(
+                f"y is missing in {rows_text(missing)} of {len(outcome)}: adapt by labelled rows."
+            )
+        adapted = copy.copy(self)
+        if self._outcome.has_intervals:
+            sites = self._new_sites()
+            labelled, known = self._site_rows(X, X_site, sites.design.columns)
+            adapted._site = sites.adapted(labelled, outcome, known)
+        else:
+            adapted._site = self._recalibrated(X, outcome, X_site, *given[1:])
+        adapted.adaptation_ = f"Adapted to one site by {rows_text(len(outcome))} of it."
+        return adapted
+
+    def _site_rows(self, X: Any, X_site: Any, columns: Names) -> tuple[Floats, Floats]:
+        """Return labelled rows (m, k) and all known rows (n, k) of a site."""
+        labelled = self._encoded(X, columns)
+        if X_site is None:
+            return labelled, labelled
+        return labelled, np.vstack([labelled, self._encoded(X_site, columns)])
+
+    def _recalibrated(
+        self, X: Any, y: Floats, X_site: Any, event: Any, exposure: Any
+    ) -> LinearPredictor:
+        """Return the predictor with the intercept and the slope of a site."""
+        predictor = self._predictor(self.predict_with)
+        if not isinstance(predictor, LinearPredictor) or len(predictor.members) > 1:
+            raise SettingError("an average cannot be adapted to a site", use(predict_with="auto"))
+        prior = recalibration_prior(self._new_environments(self.predict_with))
+        labelled, known = self._site_rows(X, X_site, predictor.columns)
+        slopes, intercept = predictor.line
+        linear = labelled @ slopes + intercept
+        centre = float(np.mean(known @ slopes + intercept))
+        seen = y
+        rows = None
+        if isinstance(predictor, SurvivalPredictor):
+            seen = np.ones(len(y)) if event is None else outcome_column(event, "event")[1]
+            rows = predictor.baselines[0].cumulative(np.minimum(y, predictor.end))
+        elif not self._outcome.kind.classifies:
+            rows = np.ones(len(y)) if exposure is None else np.asarray(exposure, dtype=float)
+        shift, slope = recalibrated(linear, seen, rows, prior, centre)
+        (member,) = predictor.members
+        member = replace(
+            member,
+            coefficients=slope * member.coefficients,
+            intercept=slope * member.intercept + (1.0 - slope) * centre + shift,
+        )
+        return replace(predictor, members=(member,))
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions; of two classes that of 0 and 1; of counts with an exposure that of
         rates."""
@@ -181,6 +344,11 @@ class IntervalRegressor(EnvironmentSelector):
         from the selection and from the fit. The first call repeats the selection for each; later
         ones do not."""
         check_is_fitted(self)
+        if self._site is not None:
+            raise SettingError(
+                "the model is adapted to one site: call new_environments() of the model that was "
+                "adapted."
+            )
         check_predict_with(self.predict_with, self._regressor)
         return self._new_environments(self.predict_with)
 
@@ -208,19 +376,35 @@ class IntervalRegressor(EnvironmentSelector):
     @property
     def columns_to_predict(self) -> Names:
         """Names of the columns that predict."""
-        check_predict_with(self.predict_with, self._regressor)
-        return self._needed(self.predict_with)
+        if self._site is None:
+            check_predict_with(self.predict_with, self._regressor)
+            return self._needed(self.predict_with)
+        return self._of_tables(self._site.columns)
+
+    @property
+    def columns_of_site(self) -> Names:
+        """Names of the columns that `predict_site` and `adapt` need."""
+        if self._site is not None or not self._can_predict_sites:
+            return self.columns_to_predict
+        return self._of_tables(self._new_sites().design.columns)
 
     def _needed(self, kind: str) -> Names:
-        used = set(self._predictor(kind).design.columns)
+        return self._of_tables(self._predictor(kind).design.columns)
+
+    def _of_tables(self, columns: Names) -> Names:
+        """Names of the columns of tables from which these columns are made."""
+        used = set(columns)
         encoding = self._layout.encoding
         if encoding is not None:
             used = {term.column for term in encoding.terms if used.intersection(term.names)}
         return tuple(name for name in self._layout.columns_of_tables if name in used)
 
-    def check_columns(self, names: Sequence[str], where: str = "X") -> None:
-        """Raise where a table with columns of these names lacks one that predicts."""
-        absent = [name for name in self.columns_to_predict if name not in names]
+    def check_columns(
+        self, names: Sequence[str], where: str = "X", needed: Names | None = None
+    ) -> None:
+        """Raise where a table with columns of these names lacks one that predicts, or is needed."""
+        wanted = self.columns_to_predict if needed is None else needed
+        absent = [name for name in wanted if name not in names]
         if absent:
             selected_will_do = set(self._needed("selected")) <= set(names)
             remedy = (
@@ -234,15 +418,15 @@ class IntervalRegressor(EnvironmentSelector):
             )
             raise DataError(what, remedy)
 
-    def completed(self, X: Any) -> Any:
-        """A data frame as it was fitted: with the columns that predict; others are there, and any
-        value does."""
+    def completed(self, X: Any, needed: Names | None = None) -> Any:
+        """A data frame as it was fitted: with the columns that predict, or those needed; others are
+        there, and any value does."""
         frame = as_frame(X, "X")
         encoding = self._layout.encoding
-        self.check_columns(frame.columns)
+        self.check_columns(frame.columns, needed=needed)
         levels = {} if encoding is None else encoding.of_levels
         names = list(self._layout.columns_of_tables)
-        needed = self.columns_to_predict
+        needed = self.columns_to_predict if needed is None else needed
         native = frame.to_native()
         others = {
             name: levels[name].levels[0] if name in levels else 0.0
@@ -267,18 +451,9 @@ class IntervalRegressor(EnvironmentSelector):
         """What predicts, and the columns (n, k) that it needs; warns of rows far from those that
         were fitted."""
         predictor = self.predictor_
-        named = hasattr(self, "feature_names_in_") and frame_names(X) is not None
-        encoded = self._fitted_columns(self.completed(X) if named else X)
-        place = {name: j for j, name in enumerate(self.columns_)}
-        columns = np.take(
-            encoded,
-            np.array([place[name] for name in predictor.design.columns], dtype=np.intp),
-            axis=1,
-        )
-        derived = () if self._layout.encoding is None else self._layout.encoding.derived
-        outside = predictor.design.outside(columns, derived) if warns else ""
-        if outside:
-            warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
+        columns = self._encoded(X, predictor.design.columns)
+        if warns:
+            self._warn_of_far_rows(predictor.design, columns)
         unable = (
             predictor.cannot_follow(columns)
             if warns and isinstance(predictor, RefittedPredictor)
@@ -290,6 +465,19 @@ class IntervalRegressor(EnvironmentSelector):
             warn(f"{self._span.told(beyond)}: there are no intervals.", PredictionWarning)
         return predictor, columns
 
+    def _warn_of_far_rows(self, design: Design, columns: Floats) -> None:
+        derived = () if self._layout.encoding is None else self._layout.encoding.derived
+        if outside := design.outside(columns, derived):
+            warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
+
+    def _encoded(self, X: Any, names: Names) -> Floats:
+        """Return the columns (n, k) of these names, as they were fitted."""
+        named = hasattr(self, "feature_names_in_") and frame_names(X) is not None
+        encoded = self._fitted_columns(self.completed(X, self._of_tables(names)) if named else X)
+        place = {name: j for j, name in enumerate(self.columns_)}
+        at = np.array([place[name] for name in names], dtype=np.intp)
+        return np.take(encoded, at, axis=1)
+
     def _half_width(
         self, predictor: Predictor, columns: Floats, coverage: float, X: Any, new: str | None = None
     ) -> Floats:
@@ -300,6 +488,8 @@ class IntervalRegressor(EnvironmentSelector):
         self, predictor: Predictor, columns: Floats, coverage: float, new: str | None
     ) -> Floats:
         self._outcome.check_intervals()
+        if self._site is not None:
+            return self._site.half_width(columns, coverage)
         deviates = isinstance(predictor, LinearPredictor) and predictor.knows_new_environments
         if deviates and self.n_environments_ >= _ENOUGH_ENVIRONMENTS:
             return predictor.half_width(columns, coverage)

@@ -44,6 +44,7 @@ from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.model_choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
+from ..prediction.new_site import NewSites
 from ..prediction.predictions import CostOfInvariance
 from ..prediction.predictor import (
     AveragedFit,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/8"
+FORMAT = "invariance.model/9"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
@@ -101,11 +102,15 @@ def save(model: BIP, path: str | Path) -> None:
     """As strict JSON, in one step."""
     check_is_fitted(model)
     try:
-        content = to_plain(model)
-        text = json.dumps(content | {"checksum": _checksum(content)}, allow_nan=False)
-        write_text(Path(path).expanduser(), text + "\n")
+        _write(to_plain(model), path)
     except TypeError as error:  # classes that are dates, for example
         raise SettingError(f"the model cannot be saved: {error}. Use pickle.") from error
+
+
+def _write(content: Fields, path: str | Path) -> None:
+    try:
+        text = json.dumps(content | {"checksum": _checksum(content)}, allow_nan=False)
+        write_text(Path(path).expanduser(), text + "\n")
     except OSError as error:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
@@ -160,9 +165,25 @@ def to_plain(model: BIP) -> Fields:
         "new_environments": {
             kind: _errors_to_plain(model._new_environments(kind), environments) for kind in kinds
         },
+        **_site_to_plain(model),
         "posterior": model.posterior_.to_plain(),
         "predictive": None if predictive is None else predictive.to_plain(),
         **{key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()},
+    }
+
+
+def _site_to_plain(model: BIP) -> Fields:
+    """What the model has for new sites, and the predictor of the one that it was adapted to"""
+    site = model._site
+    sites = model._new_sites() if model._can_predict_sites else None
+    errors = None
+    if sites is not None and sites.adaptation is not None:
+        errors = _errors_to_plain(model._batch_errors(), model.environments_)
+    return {
+        "new_sites": to_json(sites),
+        "batch_errors": errors,
+        "site": None if site is None else _predictor_to_plain(site, model._outcome),
+        "adaptation": model.adaptation_,
     }
 
 
@@ -304,7 +325,8 @@ class SavedSummary(Rendered):
         )
         told |= {"level": level, "luck": model.luck_}
         told |= {"selected": format_subset(model.selected_features_)}
-        told |= {"predicts with": model.prediction_.told(model.predict_with), "price": model.price_}
+        predicts = model.adaptation_ or model.prediction_.told(model.predict_with)
+        told |= {"predicts with": predicts, "price": model.price_}
         facts = tuple((label, str(fact)) for label, fact in told.items() if fact is not None)
         return Section("Decision, as saved", facts=facts, label_width=13), *self.posterior.sections
 
@@ -396,6 +418,14 @@ class SavedModel(IntervalRegressor):
             kind: _errors_from_plain(plain, self._outcome, self.environments_, kind)
             for kind, plain in content["new_environments"].items()
         }
+        self._content = content
+        sites = content["new_sites"]
+        self._sites = None if sites is None else from_json(NewSites, sites)
+        self.adaptation_ = content["adaptation"]
+        if content["site"] is not None:
+            found = _predictor_from_plain(content["site"], self._outcome, trusted)
+            assert isinstance(found, LinearPredictor)
+            self._site = found
         self.prediction_ = _labelled(self.prediction_, self.environments_)
         if self.price_ is not None:
             self.price_ = _labelled(self.price_, self.environments_)
@@ -416,6 +446,19 @@ class SavedModel(IntervalRegressor):
                 "out."
             )
         return self._elsewhere[self._resolved(kind)]
+
+    def _new_sites(self) -> NewSites:
+        assert self._sites is not None
+        return self._sites
+
+    def _batch_errors(self) -> NewEnvironments:
+        plain = self._content["batch_errors"]
+        return _errors_from_plain(plain, self._outcome, self.environments_, "site")
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to another file, with the site that it was adapted to."""
+        site = None if self._site is None else _predictor_to_plain(self._site, self._outcome)
+        _write(self._content | {"site": site, "adaptation": self.adaptation_}, path)
 
     def _resolved(self, kind: str) -> str:
         kind = self.prediction_.uses if kind == "auto" else kind

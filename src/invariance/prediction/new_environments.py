@@ -24,6 +24,7 @@ from ..kinds.figures import Figure, around, ratio, share_explained
 from ..moments.moments import Moments
 from .all_features import without
 from .model_choice import Refits, Selection, build, columns_of_kind
+from .pooled_performance import PooledPerformance, pooled_performance
 from .predictor import (
     PredictedOutcome,
     SurvivalPredictor,
@@ -127,6 +128,7 @@ _BY = {
     "selected": "the features selected without it",
     "average": "an average of the subsets that are compatible without it",
     "constant": "a constant",
+    "site": "its rows together",
 }
 
 
@@ -230,6 +232,11 @@ class NewEnvironments(Rendered):
         return pd.DataFrame(
             rows, columns=["environment", "rows", "events", *self.kind.figures, *ends, "features"]
         )
+
+    def pooled(self) -> PooledPerformance:
+        """Return random-effects means of the measures over held-out environments, with prediction
+        intervals for a new one."""
+        return pooled_performance(self.left_out, self.kind.classifies)
 
     @property
     def kind(self) -> OutcomeKind:
@@ -438,7 +445,7 @@ def _errors_of_means(
     fields: Fields = {"absolute_errors": None, **_plain(found)}
     if kind.by_least_squares:
         return fields | {
-            "absolute_errors": _kept(np.abs(y - mean)),
+            "absolute_errors": quantiles_of(np.abs(y - mean)),
             "calibration": calibration_groups(kind, y, mean, None, mean),
         }
     count = outcome_columns.get("event", y)
@@ -494,10 +501,15 @@ def _errors_of_moments(moments: Any, place: int, predictor: Any, kind: OutcomeKi
     observed = sample.y[rows]
     mean = predictor.predict(columns_of(sample, columns))[rows]
     groups = calibration_groups(kind, observed, mean, None, mean)
-    return {"absolute_errors": _kept(np.abs(observed - mean)), "calibration": groups, **found}
+    return {
+        "absolute_errors": quantiles_of(np.abs(observed - mean)),
+        "calibration": groups,
+        **found,
+    }
 
 
-def _kept(errors: Floats) -> Floats:
+def quantiles_of(errors: Floats) -> Floats:
+    """Return the sorted errors, or equally spaced quantiles of many."""
     return (
         np.sort(errors)
         if len(errors) <= _MOST_KEPT

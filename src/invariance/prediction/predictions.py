@@ -21,6 +21,7 @@ from .new_environments import (
     Selected,
     cross_validate,
 )
+from .new_site import NewSites, batch_errors, new_sites
 from .predictor import PredictedOutcome, Predictor
 
 # With fewer environments it cannot be told what invariance costs; a share of the error that is as
@@ -171,6 +172,16 @@ class Predictions:
         return CostOfInvariance.of(
             errors["selected"], errors["everything"], errors["constant"], self.choice.uses
         )
+
+    @cached_property
+    def new_sites(self) -> NewSites:
+        """What the training sites show about new ones, of numbers."""
+        return new_sites(self.selection)
+
+    @cached_property
+    def batch_errors(self) -> NewEnvironments:
+        """Errors of each environment, its rows predicted together without it, of numbers."""
+        return batch_errors(self.selection, self.outcome)
 
     @property
     def repeated(self) -> bool:

@@ -55,6 +55,7 @@ from ..posterior.summary import (
     reading,
 )
 from ..prediction.new_environments import NewEnvironments
+from ..prediction.pooled_performance import PooledPerformance
 from .methods import Subject, methods_paragraph, reproduction_blocks
 from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, write_page
 
@@ -349,6 +350,9 @@ def left_out_blocks(subject: Subject) -> Iterator[Block]:
             )
             drawn = _decision_picture(subject.decision, "left_out", caption)
             yield Block(sentences=[told, price], table=left_out_table(found), picture=drawn)
+            pooled = found.pooled()
+            if pooled.measures:
+                yield Block(table=pooled_table(pooled))
         else:
             yield Block(sentences=[found.why_none, price])
     yield from comparison_blocks(subject)
@@ -392,6 +396,12 @@ def left_out_table(found: NewEnvironments) -> Table:
         f"extreme) are of {found.kind.scale}. {found.kind.measure_is}"
     )
     return Table("Environments left out", columns, more)
+
+
+def pooled_table(found: PooledPerformance) -> Table:
+    head, *rows = found.cells()
+    columns = [texts(name, values) for name, *values in zip(head, *rows, strict=True)]
+    return Table("At a new environment", columns, " ".join(found.sentences))
 
 
 def check_comparison(comparison: Any, outcome: str, features: Names) -> None:
