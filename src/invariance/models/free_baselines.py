@@ -29,7 +29,7 @@ from .base import SLOPES, VARIANCE, BoundModel, EnvironmentData, Fit, Level, Nul
 from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
 from .gaussian_mean import MeanGaussian
 from .invariance_test import Residuals
-from .random_deviations import GaussianRandomDeviations
+from .random_coefficients import GaussianRandomDeviations
 
 
 def centred_within(data: MultiEnvironmentData) -> MultiEnvironmentData:

@@ -1,16 +1,25 @@
 """The linear Gaussian model whose coefficients are compared along a variable, between crossed
 factors, or both; noise of sequences is autoregressive.
 
-Coefficients of W = (1, columns of z) may deviate by factors, as fixed effects W ⊗ (their levels),
-tested by the F test; and along the variable, as random effects Z = WT ⊗ B of ten cosines B, tested
-by a score statistic Q with a three-moment null. With W and the factors swept out, all that is asked
-of Z are the eigenvalues of C = Z'Z and the squares of s = Z'y along its eigenvectors: whitened by
-deviations of share δ, C has the eigenvalues γ/(1 + δγ).
+It is the model of `random_coefficients` with another Z. Coefficients of W = (1, columns of z) may
+deviate by factors, as fixed effects W ⊗ (their levels), tested by the F test; and along the
+variable, as random effects Z = WT ⊗ B of ten cosines B, tested by the score statistic. With W and
+the factors swept out, all that is asked of Z are the eigenvalues of C = Z'MZ and the squares of s =
+Z'My along its eigenvectors: likelihood and score test are sums over these.
+
+In sequences rows are those of the filter 1 − a₁L − … − a_qL^q, a from the residuals of the subset's
+pooled fit (Cochrane and Orcutt 1949, J. Am. Stat. Assoc. 44, 32-61), in two rounds.
+
+References
+----------
+Hastie and Tibshirani (1993), J. R. Stat. Soc. B 55, 757-796: varying coefficients.
+Self and Liang (1987), J. Am. Stat. Assoc. 82, 605-610: the law of −2 log Λ of
+a variance that is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise, zip_longest
@@ -49,15 +58,14 @@ from .invariance_test import (
     CAP,
     Difference,
     Residuals,
+    Score,
     Tolerance,
     f_difference,
     joint_p_value,
     mean_p_values,
-    score_difference,
     score_p_values,
-    standardised,
 )
-from .random_deviations import DeviationModel
+from .random_coefficients import DeviationModel, Figure, score_of_spectrum
 
 N_COSINES = 10
 _ROUNDS = 2
@@ -93,12 +101,16 @@ def cosines(values: Floats) -> Floats:
 
 
 class Modulators(NamedTuple):
-    """values (N, m): 1, the levels but the first of each factor, cosines; groups, along: which
-    columns are the constant and each factor's levels, and which are cosines"""
+    """values (N, m): 1, the levels but the first of each factor, cosines; groups: which columns are
+    the constant, each factor's levels and, last, cosines"""
 
     values: Floats
     groups: tuple[slice, ...]
-    along: slice
+
+    @property
+    def n_fixed(self) -> int:
+        """Columns that are no cosines"""
+        return self.groups[-1].start
 
     @classmethod
     def of(cls, design: Design) -> Modulators:
@@ -108,32 +120,36 @@ class Modulators(NamedTuple):
         parts.append(np.empty((len(design.units), 0)))
         if design.values is not None:
             parts[-1] = cosines(design.values)
-        *groups, along = _side_by_side(part.shape[1] for part in parts)
-        return cls(np.hstack(parts), tuple(groups), along)
+        return cls(np.hstack(parts), _side_by_side(part.shape[1] for part in parts))
 
 
-def _side_by_side(widths: Iterable[int]) -> list[slice]:
+def _side_by_side(widths: Iterable[int]) -> tuple[slice, ...]:
     ends = np.cumsum([0, *widths]).tolist()
-    return [slice(*pair) for pair in pairwise(ends)]
+    return tuple(slice(*pair) for pair in pairwise(ends))
 
 
 class Swept(NamedTuple):
-    """What one subset leaves, of n rows. rank, pooled: of the common fit and its residual sum of
-    squares; full_rank, full: with the factors' deviations; gammas, squares: eigenvalues of C,
-    squares of s along them; share: of deviations along the variable; beta (k + 1,): of the common
-    fit; filter (q + 1,): 1 and −a; r2: of the plain fit"""
+    """What one subset leaves, of n rows. full, full_rank: residual sum of squares and rank of the
+    fit with the factors' deviations; pooled, rank: of the common fit; share: of deviations along
+    the variable; r2: of the plain fit; gammas, squares: eigenvalues of C, squares of s along them;
+    beta (k + 1,): of the common fit; filter (q + 1,): 1 and −a"""
 
-    rank: int
-    pooled: float
-    full_rank: int
     full: float
-    gammas: Floats
-    squares: Floats
+    pooled: float
+    full_rank: float
+    rank: float
     share: float
     log_ratio: float
+    r2: float
+    gammas: Floats
+    squares: Floats
     beta: Floats
     filter: Floats
-    r2: float
+
+
+# Places in `Swept`, and what stands there of a subset outside the support
+FULL, POOLED, FULL_RANK, RANK, SHARE, LOG_RATIO, R2 = range(N_FIGURES := 7)
+_OUTSIDE = (*[np.nan] * N_FIGURES, (), ())
 
 
 class Assembled(NamedTuple):
@@ -146,32 +162,6 @@ class Assembled(NamedTuple):
     filter: Floats
     plain: Floats
     turn: Floats
-
-
-class ScoreTest(NamedTuple):
-    """Of S subsets. gammas, squares (S, k), 0 beyond those that there are; rss, freedom (S,):
-    without deviations"""
-
-    gammas: Floats
-    squares: Floats
-    rss: Floats
-    freedom: Floats
-
-    def standardised(self, share: Floats) -> tuple[Floats, Floats]:
-        """(S,) Q less its mean in standard deviations, and its skewness, where deviations explain
-        this share (S,)"""
-        shrunk = 1.0 / (1.0 + share[:, None] * self.gammas)
-        kept = self.gammas * shrunk
-        left = self.rss - share * np.sum(self.squares * shrunk, axis=1)
-        traces = (np.sum(kept**power, axis=1) for power in (1, 2, 3))
-        statistic = np.sum(self.squares * shrunk**2, axis=1) / np.maximum(
-            left, np.finfo(float).tiny
-        )
-        return standardised(statistic, self.freedom, *traces)
-
-    def p_values(self, share: Floats) -> Floats:
-        """(S,) that deviations explain no more than this share (S,)"""
-        return score_p_values(self.standardised, share)
 
 
 class ComponentTest(NamedTuple):
@@ -247,7 +237,7 @@ class StructuredDeviations(DeviationModel):
         self.n_windows = len(self.windows)
         self.kind = f"linear Gaussian, compared {printable(self.design.in_words)}"
         self._memory = Memory(_MOST_KNOWN)
-        needed = self.modulators.along.start + 2
+        needed = self.modulators.n_fixed + 2
         columns = int(self.moments.present[-1].sum())
         if self.n_windows < max(needed, columns if self._in_sequence else 0):
             raise DataError(self._too_few(needed))
@@ -370,8 +360,10 @@ class StructuredDeviations(DeviationModel):
         base = m * np.append(0, 1 + columns)
         of_y = [m * (self._columns.shape[1] - 1)]
         filter = self._autoregression(np.append(base, of_y))
-        groups = [*self.modulators.groups, self.modulators.along]
-        places = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in groups]
+        places = [
+            (base[:, None] + np.arange(part.start, part.stop)).ravel()
+            for part in self.modulators.groups
+        ]
         parts = _side_by_side(map(len, places))
         products = self._filtered(filter, np.concatenate([*places, of_y]))
         plain = self._filtered(np.eye(len(filter))[0], np.append(base, of_y))
@@ -392,7 +384,7 @@ class StructuredDeviations(DeviationModel):
                 turn = factor * turn
                 products[along] *= factor
                 products[:, along] *= factor
-        return Assembled(products, tuple(parts), filter, plain, turn)
+        return Assembled(products, parts, filter, plain, turn)
 
     def _swept(self, columns: Integers) -> Swept | None:
         products, parts, filter, plain, _ = self._assembled(columns)
@@ -423,110 +415,95 @@ class StructuredDeviations(DeviationModel):
             share, gained = likeliest_share(gammas, squares, whole, full, n)
         log_ratio = 0.5 * n * np.log(full / pooled) + gained
         return Swept(
-            rank, pooled, full_rank, full, gammas, squares, share, log_ratio, beta, filter, r2
+            full, pooled, full_rank, rank, share, log_ratio, r2, gammas, squares, beta, filter
         )
 
     # ---------------------------------------------------------------- log Λ, gains and tests
 
-    def _figures(
-        self, masks: ArrayLike, figure: Callable[[Swept], float], missing: float
-    ) -> Floats:
-        """(S,) of subsets, where some are outside the support"""
-        found = self.swept(as_masks(masks, self.n_features))
-        return np.array([missing if each is None else figure(each) for each in found])
+    def _figures(self, masks: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """(S, 7) figures of `Swept`, NaN outside the support, and (S, k) gammas and squares"""
+        swept = self.swept(as_masks(masks, self.n_features))
+        rows = [_OUTSIDE if each is None else each for each in swept]
+        gammas, squares = (
+            np.array([*zip_longest(*(row[place] for row in rows), fillvalue=0.0)]).T
+            for place in (N_FIGURES, N_FIGURES + 1)
+        )
+        return np.array([row[:N_FIGURES] for row in rows]).reshape(-1, N_FIGURES), gammas, squares
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        values = self._figures(masks, lambda each: each.log_ratio, -np.inf)
-        return values + self.prediction * self.gain_many(masks) if self.prediction > 0.0 else values
-
-    def gain_many(self, masks: ArrayLike) -> Floats:
-        """Of the fit to prewhitened rows, where noise is autoregressive."""
-        pooled = self._figures(masks, lambda each: each.pooled, np.inf)
-        return np.asarray(0.5 * self.n_windows * np.log(self._empty / pooled))
+    def figure(self, masks: ArrayLike, name: Figure) -> Floats:
+        """The gain is that of the fit to prewhitened rows."""
+        figures = self._figures(masks)[0]
+        if name == "gain":
+            return np.asarray(0.5 * self.n_windows * np.log(self._empty / figures[:, POOLED]))
+        return figures[:, SHARE if name == "share" else LOG_RATIO]
 
     def r2_many(self, masks: ArrayLike) -> Floats:
-        return self._figures(masks, lambda each: each.r2, np.nan)
+        return self._figures(masks)[0][:, R2]
 
     @property
     def n_informative(self) -> int:
         return self.n_windows
 
     def deviation_shares(self, masks: ArrayLike) -> Floats:
-        """Estimates of ω² along the variable."""
-        if self.design.factors:
-            return super().deviation_shares(masks)
-        return self._figures(masks, lambda each: each.share, np.nan)
+        """Estimates of ω² along the variable; NaN beside deviations of factors."""
+        share = super().deviation_shares(masks)
+        return np.full_like(share, np.nan) if self.design.factors else share
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Exact for factors; along a variable that of a variance which is 0, for many rows."""
         n = self.n_windows
-        rank = self._figures(masks, lambda each: each.rank, 0.0)
-        full_rank = self._figures(masks, lambda each: each.full_rank, 0.0)
-        along = self._figures(masks, lambda each: float(len(each.gammas) > 0), 0.0)
-        less = 0.5 * (n - rank)
-        full = 0.5 * (n - full_rank)
+        ranks = self._figures(masks)[0][:, [FULL_RANK, RANK]]
+        along = self.design.variable is not None
+        full, less = 0.5 * (n - ranks).T
         mean = n * (digamma(less) - digamma(full)) + _MEAN_RE * along
         variance = n**2 * (polygamma(1, full) - polygamma(1, less)) + _VARIANCE_RE * along
-        return Null.of_deviance(mean, variance, full_rank - rank + along)
+        return Null.of_deviance(mean, np.nan_to_num(variance), -np.diff(ranks)[:, 0] + along)
+
+    def score(self, masks: Mask) -> Score:
+        figures, gammas, squares = self._figures(masks)
+        freedom = self.n_windows - figures[:, FULL_RANK]
+        return score_of_spectrum(gammas, squares, figures[:, FULL], freedom)
 
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
         """By the F test of factors and the score test along the variable, joined by Fisher's
         rule."""
-        inside, kept = self._inside(masks)
-        p_values = np.full(len(masks), np.nan)
-        if kept:
-            allowed = self.tolerated_mean(masks[inside], tolerance)
-            p_values[inside] = self._joined(self._residuals(kept), self._score_test(kept), allowed)
-        return p_values
+        residuals = self._residuals(masks)
+        allowed = self.tolerated_mean(masks, tolerance)
+        p_values = self._joined(residuals, self.score(masks), allowed)
+        return np.where(np.isnan(residuals.rss[:, 0]), np.nan, p_values)
 
-    def _inside(self, masks: Mask) -> tuple[Mask, list[Swept]]:
-        """Which subsets (S,) are inside the support, and what these leave"""
-        found = self.swept(masks)
-        inside = np.array([each is not None for each in found], dtype=bool)
-        return inside, [each for each in found if each is not None]
-
-    def _joined(self, residuals: Residuals, score: ScoreTest, allowed: Floats) -> Floats:
+    def _joined(self, residuals: Residuals, score: Score, allowed: Floats) -> Floats:
         """(S,) p-values of factors, along the variable given these, or of both"""
         parts = []
         if self.design.factors:
             parts.append(mean_p_values(residuals, allowed))
         if self.design.variable is not None:
-            parts.append(score.p_values(allowed / self.n_windows))
+            parts.append(score_p_values(score, allowed / self.n_windows))
         return parts[0] if len(parts) == 1 else joint_p_value(*parts)
 
-    def _residuals(self, found: list[Swept]) -> Residuals:
+    def _residuals(self, masks: Mask) -> Residuals:
         """Of the fits with factors' deviations and, last, without, as if they were an environment
         and the pool"""
-        rss = np.array([(f.full, f.pooled) for f in found])
-        ranks = np.array([(f.full_rank - 1, f.rank - 1) for f in found])
-        return Residuals(rss, ranks, np.full(2, float(self.n_windows)), self._empty)
-
-    def _score_test(self, found: list[Swept]) -> ScoreTest:
-        gammas = np.array([*zip_longest(*(f.gammas for f in found), fillvalue=0.0)]).T
-        squares = np.array([*zip_longest(*(f.squares for f in found), fillvalue=0.0)]).T
-        rss, rank = np.array([(f.full, f.full_rank) for f in found]).T
-        return ScoreTest(gammas, squares, rss, self.n_windows - rank)
+        figures = self._figures(masks)[0]
+        counts = np.full(2, float(self.n_windows))
+        rss = figures[:, [FULL, POOLED]]
+        return Residuals(rss, figures[:, [FULL_RANK, RANK]] - 1.0, counts, self._empty)
 
     @cached_property
     def _empty(self) -> float:
         """Residual sum of squares of the empty subset"""
         (found,) = self.swept(np.zeros((1, self.n_features), dtype=bool))
         if found is None:
-            raise DataError(self._too_few(self.modulators.along.start + 2))
+            raise DataError(self._too_few(self.modulators.n_fixed + 2))
         return found.pooled
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         """Of factors, or along the variable: the larger one."""
-        inside, kept = self._inside(as_masks(masks, self.n_features))
-        shares = np.full((3, len(inside)), np.nan)
-        residuals = self._residuals(kept)
-        parts = [f_difference(residuals, ends)] if self.design.factors else []
+        chosen = as_masks(masks, self.n_features)
+        parts = [f_difference(self._residuals(chosen), ends)] if self.design.factors else []
         if self.design.variable is not None:
-            share = np.array([f.share for f in kept])
-            score = self._score_test(kept).standardised
-            parts.append(score_difference(score, share, self.n_windows, residuals.signal, ends))
-        shares[:, inside] = np.fmax.reduce(np.array(parts))
-        return Difference(*shares)
+            parts.append(super().difference(chosen, ends))
+        return Difference(*np.fmax.reduce(np.array(parts)))
 
     # ---------------------------------------------------------------- what differs, of one subset
 
@@ -585,7 +562,8 @@ class StructuredDeviations(DeviationModel):
                 p_values = mean_p_values(both, allowed)
             tests.append(ComponentTest(name, False, *p_values.tolist()))
         if self.design.variable is not None:
-            p_values = self._score_test([found, found]).p_values(allowed / self.n_windows)
+            twice = self.score(np.tile(mask, (2, 1)))
+            p_values = score_p_values(twice, allowed / self.n_windows)
             tests.append(ComponentTest(self.design.variable.column, True, *p_values.tolist()))
         return tuple(tests)
 
@@ -611,8 +589,9 @@ class StructuredDeviations(DeviationModel):
         # Of the level and each coefficient, on average over the levels of factors
         average = self.modulators.values.mean(axis=0)
         k = len(columns) + 1
-        usual = np.hstack([np.kron(np.eye(k), average[part]) for part in self.modulators.groups])
-        basis = self.modulators.values[rows, None, self.modulators.along]
+        *fixed_groups, along = self.modulators.groups
+        usual = np.hstack([np.kron(np.eye(k), average[part]) for part in fixed_groups])
+        basis = self.modulators.values[rows, None, along]
         weights = np.concatenate(
             [np.tile(usual, (len(rows), 1, 1)), np.kron(assembled.turn, basis)], axis=2
         )
@@ -646,7 +625,8 @@ class StructuredDeviations(DeviationModel):
         squares = np.where(gammas > 0.0, np.einsum("jbd,jb->jd", vectors, s) ** 2, 0.0)
         left_over = np.full(k, found.full)
         freedom = np.full(k, float(self.n_windows - found.full_rank))
-        return ScoreTest(np.maximum(gammas, 0.0), squares, left_over, freedom).p_values(np.zeros(k))
+        score = score_of_spectrum(np.maximum(gammas, 0.0), squares, left_over, freedom)
+        return score_p_values(score, np.zeros(k))
 
     # ---------------------------------------------------------------- spread
 
@@ -656,9 +636,9 @@ class StructuredDeviations(DeviationModel):
         and factors, what these leave of the cosines, along the eigenvectors of its products, and
         the eigenvalues"""
         values = self.modulators.values[self.windows[:, 0]]
-        fixed = values[:, : self.modulators.along.start]
+        fixed = values[:, : self.modulators.n_fixed]
         basis = fixed @ whitening_of(fixed.T @ fixed)
-        beside = values[:, self.modulators.along]
+        beside = values[:, self.modulators.groups[-1]]
         left = beside - basis @ (basis.T @ beside)
         gammas, vectors = np.linalg.eigh(left.T @ left)
         return basis, left @ vectors, gammas
@@ -671,7 +651,7 @@ class StructuredDeviations(DeviationModel):
             part = slice(start, min(start + step, len(masks)))
             weights = np.zeros((part.stop - start, self._columns.shape[1]))
             weights[:, -1] = 1.0
-            _, found = self._inside(masks[part])
+            found = [each for each in self.swept(masks[part]) if each is not None]
             for row, used, each in zip(weights, self._used(masks[part]), found, strict=True):
                 row[:-1][np.append(True, used)] = -each.beta
             # No product of matrices: its rows round together.
@@ -679,27 +659,20 @@ class StructuredDeviations(DeviationModel):
             filters = np.array([each.filter for each in found])
             yield part, np.einsum("snq,sq->sn", errors[:, self.windows], filters)
 
-    def spread_p_values(self, masks: Mask, tau: float) -> Floats:
-        """(S,) Levene's test along the variable and between the factors"""
-        p_values = np.ones(len(masks))
+    def levene(self, sizes: Floats, tau: float) -> Floats:
+        """Along the variable and between the factors"""
         n = float(self.n_windows)
         basis, beside, gammas = self._sizes
         rank = basis.shape[1]
-        for part, errors in self.noise(masks):
-            sizes = np.abs(errors)
-            squares = np.einsum("sn,sn->s", sizes, sizes)
-            full = squares - np.sum(np.einsum("sn,nr->sr", sizes, basis) ** 2, axis=1)
-            along = np.einsum("sn,nb->sb", sizes, beside) ** 2
-            means = sizes.mean(axis=1)
-            pooled = squares - n * means**2
-            ranks = np.tile([rank - 1.0, 0.0], (len(sizes), 1))
-            residuals = Residuals(np.column_stack([full, pooled]), ranks, np.full(2, n), 1.0)
-            score = ScoreTest(
-                np.tile(gammas, (len(sizes), 1)), along, full, np.full(len(sizes), n - rank)
-            )
-            allowed = n * tau**2 * means**2 / (pooled / n)
-            p_values[part] = self._joined(residuals, score, allowed)
-        return p_values
+        squares = np.einsum("sn,sn->s", sizes, sizes)
+        full = squares - np.sum(np.einsum("sn,nr->sr", sizes, basis) ** 2, axis=1)
+        along = np.einsum("sn,nb->sb", sizes, beside) ** 2
+        means = sizes.mean(axis=1)
+        pooled = squares - n * means**2
+        ranks = np.tile([rank - 1.0, 0.0], (len(sizes), 1))
+        residuals = Residuals(np.column_stack([full, pooled]), ranks, np.full(2, n), 1.0)
+        score = score_of_spectrum(gammas, along, full, np.full(len(sizes), n - rank))
+        return self._joined(residuals, score, n * tau**2 * means**2 / (pooled / n))
 
     # ---------------------------------------------------------------- fits
 
@@ -755,7 +728,7 @@ class StructuredDeviations(DeviationModel):
     @property
     def largest_size(self) -> int:
         return largest_size(
-            [self.n_windows // self.modulators.along.start], self.moments.varying_widths[-1:]
+            [self.n_windows // self.modulators.n_fixed], self.moments.varying_widths[-1:]
         )
 
     def check_max_size(self, max_size: int) -> None:
@@ -770,7 +743,7 @@ class StructuredDeviations(DeviationModel):
         few = super().too_few_rows(masks)
         few[:, -1] = (
             masks @ self.moments.varying_widths[-1] + 1
-        ) * self.modulators.along.start + 1 > self.n_windows
+        ) * self.modulators.n_fixed + 1 > self.n_windows
         return few
 
     @property
