@@ -585,8 +585,8 @@ MUTANTS = (
         "autoregressive coefficients come from least squares residuals alone",
         old="new",
         file="models/varying_coefficients.py",
-        find="_ROUNDS = 2",
-        replace="_ROUNDS = 1",
+        find="_AR_ROUNDS = 2",
+        replace="_AR_ROUNDS = 1",
         tests=("tests/models/test_structured.py",),
     ),
     Mutant(

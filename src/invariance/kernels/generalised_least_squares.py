@@ -15,15 +15,15 @@ import numpy as np
 
 from .cholesky import solve_swept, sweep_in_place
 from .compiled import NO, YES, ZERO, copy_into, kernel
-from .random_deviations import sweep
+from .random_deviations import sweep_each
 from .row_residuals import DEPENDENT, of_one_size, triangular_factors
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is
 # added: for all subsets, whose log Λ is then right to seven digits, and for those that are looked
 # at one by one.
-ENOUGH = 1e-6
-EXACTLY = 1e-10
-_MOST_STEPS = 100
+ENOUGH_OF_MANY = 1e-6
+ENOUGH_OF_ONE = 1e-10
+_MOST_NEWTON_STEPS = 100
 
 
 class LocalMoments(NamedTuple):
@@ -74,7 +74,7 @@ class PooledFit(NamedTuple):
 
 
 def _room(n_environments, m):
-    """For the fits of m - 1 columns and a constant, and the pooled fit"""
+    """Return room for the fits of m - 1 columns and a constant, and for the pooled fit."""
     fits = LocalFits(
         *np.zeros((2, n_environments, m, m)),
         np.zeros((n_environments, m)),
@@ -130,7 +130,7 @@ def fit_environments(moments, members, shared, fits):
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def evaluate(counts, fits, k, beta, own, work):
+def evaluate_excess(counts, fits, k, beta, own, work):
     """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves squares, weights, gradient and second derivatives at
     beta in `work`. own: with the weights of the environments' own fits, n_e/RSS_e"""
     m = k + 1
@@ -180,7 +180,7 @@ def evaluate(counts, fits, k, beta, own, work):
 
 
 @kernel
-def _solve(matrix, right, m, tolerance, solution):
+def _solve_positive(matrix, right, m, tolerance, solution):
     """solution (m,) of matrix · solution = right, of a lower triangle; returns ½ right · solution,
     NaN where a pivot is too small a share of its entry."""
     upper = np.zeros((m + 1, m + 1))
@@ -197,41 +197,41 @@ def _solve(matrix, right, m, tolerance, solution):
 
 
 @kernel
-def _move(counts, fits, m, work):
+def _excess_after_step(counts, fits, m, work):
     """The excess after a step"""
     for j in range(m):
         work.trial[j] = work.beta[j] + work.step[j]
-    return evaluate(counts, fits, m - 1, work.trial, NO, work)
+    return evaluate_excess(counts, fits, m - 1, work.trial, NO, work)
 
 
 @kernel
 def smallest_excess(counts, fits, k, tolerance, enough, work):
     """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where
-    undecidable. enough: see ENOUGH. Newton's step is taken where it leads down, otherwise that of
-    weighted least squares, which always does. Only where Newton's is possible may the search end:
-    elsewhere small steps may pass a saddle."""
+    undecidable. enough: see ENOUGH_OF_MANY. Newton's step is taken where it leads down, otherwise
+    that of weighted least squares, which always does. Only where Newton's is possible may the
+    search end: elsewhere small steps may pass a saddle."""
     m = k + 1
     work.beta[:] = 0.0
-    evaluate(counts, fits, k, work.beta, YES, work)
-    gain = _solve(work.expected, work.gradient, m, tolerance, work.beta)
+    evaluate_excess(counts, fits, k, work.beta, YES, work)
+    gain = _solve_positive(work.expected, work.gradient, m, tolerance, work.beta)
     if counts.size == 1 or gain != gain:
         return 0.0 * gain
-    excess = evaluate(counts, fits, k, work.beta, NO, work)
-    for _ in range(_MOST_STEPS):
-        gain = _solve(work.hessian, work.gradient, m, tolerance, work.step)
+    excess = evaluate_excess(counts, fits, k, work.beta, NO, work)
+    for _ in range(_MOST_NEWTON_STEPS):
+        gain = _solve_positive(work.hessian, work.gradient, m, tolerance, work.step)
         by_newton = gain == gain
         if by_newton and gain <= enough * (1.0 + excess):
             for j in range(m):
                 work.beta[j] += work.step[j]
             return max(excess - gain, 0.0)
-        after = _move(counts, fits, m, work) if by_newton else excess
+        after = _excess_after_step(counts, fits, m, work) if by_newton else excess
         if not after < excess:
             if by_newton:
-                evaluate(counts, fits, k, work.beta, NO, work)
-            gain = _solve(work.expected, work.gradient, m, tolerance, work.step)
+                evaluate_excess(counts, fits, k, work.beta, NO, work)
+            gain = _solve_positive(work.expected, work.gradient, m, tolerance, work.step)
             if gain != gain:
                 return np.nan
-            after = _move(counts, fits, m, work)
+            after = _excess_after_step(counts, fits, m, work)
         excess = after
         copy_into(work.beta[:m], work.trial)
     return excess
@@ -243,7 +243,7 @@ def _fill_leverages(fits, m, work):
     for j in range(m):
         for i in range(j + 1):
             inverse[j, i, 0] = work.expected[j, i]
-    sweep(inverse, m, np.ones(1))
+    sweep_each(inverse, m, np.ones(1))
     for e in range(work.leverages.size):
         total = 0.0
         for j in range(m):
@@ -254,7 +254,7 @@ def _fill_leverages(fits, m, work):
 
 
 @kernel
-def score_fits(moments, fits, k, tolerance, enough, pooled, work):
+def score_local_fits(moments, fits, k, tolerance, enough, pooled, work):
     """log Λ, and what the environments' own fits of k columns gain over their means: ½ Σ_e n_e
     log(scatter/RSS_e). NaN where an environment has too few rows, or no decidable fit. If `pooled`,
     the pooled fit is in `work`."""
@@ -278,13 +278,13 @@ def score_fits(moments, fits, k, tolerance, enough, pooled, work):
         return np.nan, np.nan
     if pooled:
         _fill_leverages(fits, k + 1, work)
-        evaluate(counts, fits, k, work.beta, NO, work)
+        evaluate_excess(counts, fits, k, work.beta, NO, work)
     return -excess, gain
 
 
 @kernel
-def _score_lists(moments, starts, members, fits, work, ratios, gains, squares, leverages):
-    """As `score_lists`"""
+def _score_common_fits(moments, starts, members, fits, work, ratios, gains, squares, leverages):
+    """As `score_common_fits`"""
     pooled = leverages.size > 0
     before = members[:0]
     for s in range(starts.size - 1):
@@ -293,8 +293,8 @@ def _score_lists(moments, starts, members, fits, work, ratios, gains, squares, l
         while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
             shared += 1
         fit_environments(moments, subset, shared, fits)
-        ratios[s], gains[s] = score_fits(
-            moments, fits, subset.size, moments.tolerance, ENOUGH, pooled, work
+        ratios[s], gains[s] = score_local_fits(
+            moments, fits, subset.size, moments.tolerance, ENOUGH_OF_MANY, pooled, work
         )
         if pooled:
             copy_into(squares[s], work.squares)
@@ -302,13 +302,13 @@ def _score_lists(moments, starts, members, fits, work, ratios, gains, squares, l
         before = subset
 
 
-def score_lists(moments, starts, members, *found):
-    """As `score_fits`, of each subset members[starts[s]:starts[s+1]], in found: ratios, gains (S,),
-    squares and leverages (S, E) of its pooled fit, unless these have no rows. The first columns of
-    a subset that are those of the one before it stay, so that subsets in lexicographic order cost
-    least."""
+def score_common_fits(moments, starts, members, *found):
+    """As `score_local_fits`, of each subset members[starts[s]:starts[s+1]], in found: ratios, gains
+    (S,), squares and leverages (S, E) of its pooled fit, unless these have no rows. The first
+    columns of a subset that are those of the one before it stay, so that subsets in lexicographic
+    order cost least."""
     room = _room(len(moments.counts), np.diff(starts).max(initial=0) + 1)
-    _score_lists(moments, starts, members, *room, *found)
+    _score_common_fits(moments, starts, members, *room, *found)
 
 
 def fit_from_moments(moments, members):
@@ -317,7 +317,7 @@ def fit_from_moments(moments, members):
     k = len(members)
     fits, work = _room(len(moments.counts), k + 1)
     fit_environments(moments, members, ZERO, fits)
-    score_fits(moments, fits, k, moments.tolerance, EXACTLY, YES, work)
+    score_local_fits(moments, fits, k, moments.tolerance, ENOUGH_OF_ONE, YES, work)
     return work.beta, work.squares
 
 
@@ -337,55 +337,59 @@ def _independent(rows, starts, members):
 
 
 def _fits_from_rows(rows, moments, members):
-    """factors, targets, rss, ranks of each of the subsets members (S, k), one by one as in
-    `LocalFits`"""
-    (n_subsets, k), y = members.shape, moments.outcome
-    factors = np.zeros((n_subsets, len(moments.counts), k + 1, k + 1))
-    targets = np.empty(factors.shape[:3])
-    rss, ranks = np.empty((2, *factors.shape[:2]))
-    with_outcome = np.column_stack([members, np.full(n_subsets, y)])
-    for e, root in enumerate(np.sqrt(moments.counts)):
+    """Triangular factors (S, E, k + 2, k + 2) of a constant, the columns of each of the subsets
+    members (S, k) and the outcome in each environment, and ranks (S, E)"""
+    n_subsets, k = members.shape
+    with_outcome = np.column_stack([members, np.full(n_subsets, moments.outcome)])
+    factors = np.zeros((n_subsets, len(moments.counts), k + 2, k + 2))
+    ranks = np.empty(factors.shape[:2])
+    factors[:, :, 0, 0] = 1.0
+    for e, gaps in enumerate(moments.gaps):
         values = rows.values[:, rows.starts[e] : rows.stops[e]]
         triangle, independent = triangular_factors(values, with_outcome, DEPENDENT)
-        triangle *= np.sqrt(np.diagonal(moments.scatter[e]))[with_outcome][:, None]
-        factors[:, e, 0, 0], factors[:, e, 1:, 0] = root, root * moments.gaps[e, members]
-        factors[:, e, 1:, 1:] = triangle[:, :k, :k].transpose(0, 2, 1)
-        targets[:, e, 0], targets[:, e, 1:] = root * moments.gaps[e, y], triangle[:, :k, k]
-        rss[:, e], ranks[:, e] = triangle[:, k, k] ** 2, independent[:, :k].sum(axis=1)
-    return factors, targets, rss, ranks
+        scale = np.sqrt(np.diagonal(moments.scatter[e]))
+        factors[:, e, 0, 1:] = gaps[with_outcome]
+        factors[:, e, 1:, 1:] = triangle * scale[with_outcome][:, None]
+        ranks[:, e] = independent[:, :k].sum(axis=1)
+    factors[:, :, 0] *= np.sqrt(moments.counts)[:, None]
+    return factors, ranks
 
 
-def _searched(rows, moments, starts, members):
-    """Of each subset inside the support whose columns are independent: its place, log Λ, gain and
-    pooled fit as by `score_fits`, exactly, and what brings its beta back to the units of the
-    moments. The search takes place in coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
+def _searches_from_rows(rows, moments, starts, members):
+    """Yield of each subset inside the support whose columns are independent: its place, log Λ and
+    gain, the pooled fit as by `score_local_fits`, exactly, and what brings its beta back to the
+    units of the moments. The search takes place in coordinates where Σ_e n_e/RSS_e · R_e'R_e is the
+    identity."""
     counts = moments.counts
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * rows.values.shape[1]):
-        factors, targets, rss, ranks = _fits_from_rows(rows, moments, chosen)
-        inside = ((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1)
-        m = factors.shape[-1]
-        factors = factors[inside]
-        weighted = np.sqrt(counts / rss[inside])[:, :, None, None] * factors
-        triangles = np.linalg.qr(
-            weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r"
-        )
-        factors = np.tril(np.linalg.solve(triangles.transpose(0, 2, 1)[:, None], factors))
-        grams = factors @ factors.transpose(0, 1, 3, 2)
-        for s, *parts, triangle in zip(
-            np.flatnonzero(inside), factors, grams, triangles, strict=True
-        ):
-            repeated = (np.tile(each[s], (m, 1)) for each in (rss, ranks))
-            fits = LocalFits(*parts, targets[s], *repeated)
-            work = _room(len(counts), m)[1]
-            score = score_fits(moments, fits, m - 1, 0.0, EXACTLY, YES, work)
-            yield which[s], score, work, triangle
+        factors, ranks = _fits_from_rows(rows, moments, chosen)
+        rss = factors[:, :, -1, -1] ** 2
+        inside = np.flatnonzero(((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1))
+        m = factors.shape[-1] - 1
+        roots = factors[inside, :, :m, :m]
+        weighted = np.sqrt(counts / rss[inside])[:, :, None, None] * roots
+        triangles = np.linalg.qr(weighted.reshape(len(inside), len(counts) * m, m), mode="r")
+        across = triangles.transpose(0, 2, 1)[:, None]
+        columns = np.tril(np.linalg.solve(across, roots.transpose(0, 1, 3, 2)))
+        grams = columns @ columns.transpose(0, 1, 3, 2)
+        for place, s in enumerate(inside):
+            fits, work = _room(len(counts), m)
+            fits.factors[:] = columns[place]
+            fits.grams[:] = grams[place]
+            fits.targets[:] = factors[s, :, :m, m]
+            fits.rss[:] = rss[s]
+            fits.ranks[:] = ranks[s]
+            score = score_local_fits(moments, fits, m - 1, 0.0, ENOUGH_OF_ONE, YES, work)
+            yield which[s], score, work, triangles[place]
 
 
-def score_lists_from_rows(rows, moments, starts, members, *found):
-    """As `score_lists`; NaN outside the support."""
+def score_common_fits_from_rows(rows, moments, starts, members, *found):
+    """As `score_common_fits`; NaN outside the support."""
     for values in found:
         values[:] = np.nan
-    for s, score, work, _ in _searched(rows, moments, *_independent(rows, starts, members)):
+    for s, score, work, _ in _searches_from_rows(
+        rows, moments, *_independent(rows, starts, members)
+    ):
         for values, own in zip(found, (*score, work.squares, work.leverages), strict=True):
             values[s : s + 1] = own
 
@@ -393,7 +397,7 @@ def score_lists_from_rows(rows, moments, starts, members, *found):
 def fit_from_rows(rows, moments, members):
     """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
     starts, columns = _independent(rows, np.array([0, len(members)]), members)
-    for _, _, work, triangle in _searched(rows, moments, starts, columns):
+    for _, _, work, triangle in _searches_from_rows(rows, moments, starts, columns):
         beta = np.zeros(len(members) + 1)
         beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangle, work.beta)
         return beta, work.squares

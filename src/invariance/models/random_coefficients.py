@@ -22,16 +22,18 @@ squares of generalised least squares. log Λ = ℓ(0) − max ℓ ≤ 0.
 
 Score test
 ----------
-Let M project on what W leaves, C = Z'MZ and s = Z'My. Deviations of a tolerated share δ are swept
-out by C_δ = C(I + δC)⁻¹, s_δ = (I + δC)⁻¹s and RSS_δ = RSS − δs's_δ. The score statistic is Q =
-s_δ's_δ/RSS_δ, a ratio of quadratic forms in ν = N − k normal variables. From t_j = tr C_δ^j follow
+Let M project onto the orthogonal complement of W, C = Z'MZ and s = Z'My. Deviations of a tolerated
+share δ are swept out by C_δ = C(I + δC)⁻¹, s_δ = (I + δC)⁻¹s and RSS_δ = RSS − δs's_δ. The score
+statistic is Q = s_δ's_δ/RSS_δ, a ratio of quadratic forms in ν = N − k normal variables. From t_j =
+tr C_δ^j follow
 
     E Q = t₁/ν,  Var Q = 2(νt₂ − t₁²)/(ν²(ν + 2)),  E Q³ = (t₁³ + 6t₁t₂ + 8t₃)/(ν(ν + 2)(ν + 4)),
 
 and a p-value by a gamma law with these three moments (Pearson III): `standardised` and
 `pearson_tails` in `invariance_test`. Between environments traces are sums of k × k matrices,
 compiled in `kernels.random_deviations`; along a variable C has few eigenvalues:
-`score_of_spectrum`. Absolute residuals are tested in the same way for differences of the spread (Levene's test).
+`score_of_spectrum`. Absolute residuals are tested in the same way for differences of the spread
+(Levene's test).
 
 Predictor
 ---------
@@ -73,7 +75,7 @@ from ..kernels.random_deviations import (
     SCORE,
     SHARE,
     THREE,
-    Sites,
+    DeviationProducts,
     deviation_figures,
     pooled_root,
     pooled_slopes,
@@ -116,11 +118,11 @@ from .permutation import sampled_rows, scatter_p_value
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
 # Subsets whose figures are kept: walks over the same ones are repeated at other tolerances.
-_MOST_KNOWN = 1 << 18
+_MAX_FIGURES_KEPT = 1 << 18
 # Beyond these, variances of deviations change little.
 _STEPS_OF_EM = 20
 
-Figure = Literal["log_ratio", "share", "gain"]
+FigureName = Literal["log_ratio", "share", "gain"]
 
 
 def score_of_spectrum(gammas: Floats, squares: Floats, rss: Floats, freedom: Floats) -> Score:
@@ -147,7 +149,7 @@ class DeviationModel(GaussianModel):
     fits_each = False
 
     @abstractmethod
-    def figure(self, masks: ArrayLike, name: Figure) -> Floats:
+    def figure(self, masks: ArrayLike, name: FigureName) -> Floats:
         """Return (S,) log Λ, ω² of the largest likelihood, or the gain of the pooled fit; NaN
         outside the support."""
 
@@ -155,10 +157,10 @@ class DeviationModel(GaussianModel):
     def score(self, masks: Mask) -> Score:
         """Return the score test of subsets (S, p); NaN outside the support."""
 
-    @abstractmethod
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
         """Return (S,) p-values of coefficients that differ by no more than is tolerated; NaN
         outside the support."""
+        return self.mean_p_values(masks, self.tolerated_mean(masks, tolerance) / self.n_informative)
 
     @abstractmethod
     def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
@@ -184,7 +186,7 @@ class DeviationModel(GaussianModel):
         return self.figure(masks, "share")
 
     def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        """(S,) noncentrality that is tolerated of coefficients"""
+        """Return (S,) tolerated noncentrality of the test of coefficients."""
         signal = self.signal_of(self.untilted.gain_many(masks))
         return tolerance.noncentrality(signal, self.n_informative)
 
@@ -254,7 +256,7 @@ class GaussianRandomDeviations(DeviationModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(data, n_jobs)
-        self._memory = Memory(_MOST_KNOWN)
+        self._memory = Memory(_MAX_FIGURES_KEPT)
         if self.data is None:
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
@@ -295,7 +297,7 @@ class GaussianRandomDeviations(DeviationModel):
 
     # ---------------------------------------------------------------- likelihood and tests
 
-    def figure(self, masks: ArrayLike, name: Figure) -> Floats:
+    def figure(self, masks: ArrayLike, name: FigureName) -> Floats:
         if name == "gain":
             return self._figures(masks)[:, GAIN]
         return self._figures(masks, likelihood=True)[:, SHARE if name == "share" else LOG_RATIO]
@@ -317,9 +319,6 @@ class GaussianRandomDeviations(DeviationModel):
 
         return at
 
-    def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        return self.mean_p_values(masks, self.tolerated_mean(masks, tolerance) / self.n_rows)
-
     # ---------------------------------------------------------------- spread
 
     def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
@@ -335,8 +334,7 @@ class GaussianRandomDeviations(DeviationModel):
             yield part, np.array([y - own @ X for own in slopes])
 
     def levene(self, sizes: Floats, tau: float) -> Floats:
-        """By random deviations of the mean, of which K = n_e and c is what an environment's sum has
-        beyond its share"""
+        """Test random deviations of the mean: K = n_e, c = Σ_e |r| − n_e · mean |r|."""
         counts = self.moments.counts.astype(float)
         n = float(self.n_rows)
         sums = self._sums(sizes)
@@ -418,8 +416,7 @@ class GaussianRandomDeviations(DeviationModel):
         scaled = float(left) / freedom
         noise = scaled * at.unit**2
         own = b + at.deviations(share, b)
-        # What the data leave open of u_e if b is known, and what b, as far as it counts there,
-        # leaves open.
+        # The uncertainty of u_e given b, and the share of b's uncertainty that counts there.
         of_mean = at.jackknife(share, b)
         of_mean = scaled * inverse if of_mean is None else of_mean
         covariances = np.concatenate(
@@ -447,8 +444,8 @@ class GaussianRandomDeviations(DeviationModel):
         )
 
     def effects_about(self, mask: Mask, coefficients: Floats, intercept: float) -> Floats:
-        """(E, 1 + k) by what intercept and coefficients of environments differ from a line on the
-        columns (k,) of a subset (p,), predicted from what this line leaves"""
+        """Return predicted differences (E, 1 + k) of the intercepts and coefficients of
+        environments from a line on the columns (k,) of a subset (p,), from its residuals."""
         at = coordinates(self, mask)
         share = float(self.deviation_shares(mask[None])[0])
         columns = self.columns_of_mask(mask)
@@ -537,13 +534,13 @@ class GaussianRandomDeviations(DeviationModel):
         return np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
 
     @cached_property
-    def _sites(self) -> Sites:
+    def _sites(self) -> DeviationProducts:
         moments = self.moments
         gaps = np.insert(moments.gaps, 0, 1.0, axis=1)
         products = np.einsum("e,ei,ej->ije", moments.counts.astype(float), gaps, gaps)
         products[1:, 1:] += np.moveaxis(moments.scatter[:-1], 0, 2)
         products *= (self._scale[:, None] * self._scale)[:, :, None]
-        return Sites(
+        return DeviationProducts(
             products,
             products.sum(axis=2),
             moments.outcome + 1,
@@ -617,7 +614,7 @@ class Coordinates(NamedTuple):
     measured from their pooled means, times it are the coordinates; rows of a constant with free
     baselines and of columns that others give are 0. unit: root of the outcome's sum of squares,
     which is 1 here; middle and centre (m,): pooled means of the outcome and the columns, and gaps
-    (E, m): those of environments less these"""
+    (E, m): the environments' means less these"""
 
     information: Floats
     scores: Floats
@@ -637,13 +634,14 @@ class Coordinates(NamedTuple):
         return V, V @ self.information, np.asarray(np.einsum("eij,ej->ei", V, self.scores))
 
     def deviations(self, share: float, line: Floats) -> Floats:
-        """(E, k) predicted from what a line (k,), about the pooled fit, leaves"""
+        """Return deviations (E, k) predicted from the residuals of a line (k,), which is given
+        relative to the pooled fit."""
         V, *_ = self.at(share)
         return share * np.asarray(np.einsum("eij,ej->ei", V, self.scores - self.information @ line))
 
     def without_each(self, share: float) -> Floats:
-        """(E, k) generalised least squares without each environment; NaN where the others alone
-        cannot be fitted"""
+        """Return (E, k) generalised least squares without each environment; NaN if the others alone
+        cannot be fitted."""
         _, whitened, moved = self.at(share)
         left = whitened.sum(axis=0) - whitened
         values = np.linalg.eigvalsh(left)

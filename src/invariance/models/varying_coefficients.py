@@ -19,11 +19,11 @@ a variance that is 0.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,6 @@ from ..exceptions import DataError, use
 from ..moments.random_intercept import inverse_roots, whitening_of
 from .base import (
     PIVOT_TOLERANCE,
-    BoundModel,
     EnvironmentData,
     Estimates,
     Fit,
@@ -65,10 +64,10 @@ from .invariance_test import (
     mean_p_values,
     score_p_values,
 )
-from .random_coefficients import DeviationModel, Figure, score_of_spectrum
+from .random_coefficients import DeviationModel, FigureName, score_of_spectrum
 
 N_COSINES = 10
-_ROUNDS = 2
+_AR_ROUNDS = 2
 # 1 less the sum of autoregressive coefficients, below which levels are hardly told from noise.
 _NEAR_UNIT_ROOT = 0.1
 # Share of the rows that deviations of factors may take before their test sees little.
@@ -77,14 +76,14 @@ _MOST_SPENT = 0.5
 # support.
 _SMALLEST_SPREAD = 1e-14
 # Numbers that may be held at once while rows are read.
-_AT_ONCE = 1 << 22
+_NUMBERS_AT_ONCE = 1 << 22
 # Fits that are remembered; a walk asks about each subset several times.
-_MOST_KNOWN = 1 << 15
+_MAX_FITS_KEPT = 1 << 15
 # Shares of the noise at which the likelihood of deviations is looked at first, and rounds that
 # close in on the largest.
 _SHARES = 33
-_LARGEST_SHARE = 1e4
-_CLOSER = 7
+_LARGEST_VARIANCE_SHARE = 1e4
+_SHARE_ROUNDS = 7
 # −2 log Λ of a variance that is 0: a half of a chi-square with one degree of freedom, and 0 in the
 # other half.
 _MEAN_RE = 0.5
@@ -120,19 +119,19 @@ class Modulators(NamedTuple):
         parts.append(np.empty((len(design.units), 0)))
         if design.values is not None:
             parts[-1] = cosines(design.values)
-        return cls(np.hstack(parts), _side_by_side(part.shape[1] for part in parts))
+        return cls(np.hstack(parts), _consecutive(part.shape[1] for part in parts))
 
 
-def _side_by_side(widths: Iterable[int]) -> tuple[slice, ...]:
+def _consecutive(widths: Iterable[int]) -> tuple[slice, ...]:
     ends = np.cumsum([0, *widths]).tolist()
     return tuple(slice(*pair) for pair in pairwise(ends))
 
 
 class Swept(NamedTuple):
-    """What one subset leaves, of n rows. full, full_rank: residual sum of squares and rank of the
+    """The fits to one subset, of n rows. full, full_rank: residual sum of squares and rank of the
     fit with the factors' deviations; pooled, rank: of the common fit; share: of deviations along
     the variable; r2: of the plain fit; gammas, squares: eigenvalues of C, squares of s along them;
-    beta (k + 1,): of the common fit; filter (q + 1,): 1 and −a"""
+    beta (d + 1,): of the common fit, 0 for columns that it has not; filter (q + 1,): 1 and −a"""
 
     full: float
     pooled: float
@@ -189,8 +188,8 @@ class Curves(NamedTuple):
 
 
 def sweep_out(products: Floats, first: slice | Integers, n: int) -> tuple[int, Floats]:
-    """Rank of some columns, and the products of the columns from the n-th on with those swept out.
-    A pivot must have a share of the length of its column."""
+    """Return the rank of some columns, and the products of the columns from the n-th on after the
+    first are swept out. A pivot must have a share of the length of its column."""
     gram = products[first][:, first]
     if not len(gram):
         return 0, products[n:, n:]
@@ -202,13 +201,42 @@ def sweep_out(products: Floats, first: slice | Integers, n: int) -> tuple[int, F
     return rank, products[n:, n:] - half.T @ half
 
 
+def spectrum(gram: Floats, scores: Floats, least: float = 0.0) -> tuple[Floats, Floats]:
+    """Return eigenvalues (m,) of products (m, m), 0 up to the least, and squares of scores (m,) or
+    (m, S) along their eigenvectors."""
+    gammas, vectors = np.linalg.eigh(gram)
+    squares = (vectors.T @ scores) ** 2
+    none = ~(gammas > least)
+    gammas[none] = 0.0
+    squares[none] = 0.0
+    return gammas, squares
+
+
+def filtered(products: Floats, filter: Floats) -> Floats:
+    """Return products (d, d) of columns prewhitened by a filter (q + 1,), from products of lagged
+    columns (q + 1, d, q + 1, d)."""
+    return np.asarray(filter @ np.tensordot(filter, products, 1))
+
+
+def autoregression(products: Floats) -> Floats:
+    """Return the filter (q + 1,), 1 and −a, of the residuals of a fit to columns, from products of
+    lagged columns and, last, the outcome (q + 1, k + 1, q + 1, k + 1)."""
+    filter = np.eye(len(products))[0]
+    for _ in range(_AR_ROUNDS if len(filter) > 1 else 0):
+        left = filtered(products, filter)
+        weights = np.append(-np.linalg.lstsq(left[:-1, :-1], left[:-1, -1])[0], 1.0)
+        lagged = np.tensordot(weights, products, (0, 1)) @ weights
+        filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
+    return filter
+
+
 def likeliest_share(
     gammas: Floats, squares: Floats, whole: Floats, rss: float, n: int
 ) -> tuple[float, float]:
-    """ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z before
-    anything is swept out"""
-    logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_SHARE), _SHARES)
-    for _ in range(_CLOSER):
+    """Return ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z, of
+    which nothing is swept out."""
+    logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_VARIANCE_SHARE), _SHARES)
+    for _ in range(_SHARE_ROUNDS):
         shares = np.exp(logs)[:, None]
         left = 1.0 - np.sum(shares * squares / (1.0 + shares * gammas), axis=1) / rss
         lost = 0.5 * n * np.log(left) + 0.5 * np.sum(np.log1p(shares * whole), axis=1)
@@ -236,7 +264,7 @@ class StructuredDeviations(DeviationModel):
         self.windows = self.design.windows
         self.n_windows = len(self.windows)
         self.kind = f"linear Gaussian, compared {printable(self.design.in_words)}"
-        self._memory = Memory(_MOST_KNOWN)
+        self._memory = Memory(_MAX_FITS_KEPT)
         needed = self.modulators.n_fixed + 2
         columns = int(self.moments.present[-1].sum())
         if self.n_windows < max(needed, columns if self._in_sequence else 0):
@@ -298,7 +326,7 @@ class StructuredDeviations(DeviationModel):
         lags = self.windows.shape[1]
         size = (self._columns.shape[1] - 1) * self.modulators.values.shape[1] + 1
         total = np.zeros((lags * size, lags * size))
-        step = max(1, _AT_ONCE // (size * lags))
+        step = max(1, _NUMBERS_AT_ONCE // (size * lags))
         for start in range(0, self.n_windows, step):
             rows = self.windows[start : start + step]
             columns = self._columns[rows]
@@ -308,24 +336,6 @@ class StructuredDeviations(DeviationModel):
             total += lagged.T @ lagged
         return total.reshape(lags, size, lags, size)
 
-    def _filtered(self, filter: Floats, places: Integers) -> Floats:
-        """(k, k) products of expanded columns `places` (k,), prewhitened by a filter (q + 1,)"""
-        products = self._products[:, places][:, :, :, places]
-        return np.asarray(filter @ np.tensordot(filter, products, 1))
-
-    def _autoregression(self, places: Integers) -> Floats:
-        """(q + 1,) 1 and −a of the residuals of a fit to columns and, last, the outcome (k + 1,) of
-        all rows"""
-        q = self.windows.shape[1] - 1
-        filter = np.eye(q + 1)[0]
-        for _ in range(_ROUNDS if q else 0):
-            filtered = self._filtered(filter, places)
-            weights = np.append(-np.linalg.lstsq(filtered[:-1, :-1], filtered[:-1, -1])[0], 1.0)
-            products = self._products[:, places][:, :, :, places]
-            lagged = np.tensordot(weights, products, (0, 1)) @ weights
-            filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
-        return filter
-
     def _used(self, masks: Mask) -> Mask:
         """(S, q) columns of subsets (S, p), without those that others of their feature give"""
         return np.asarray(
@@ -333,7 +343,7 @@ class StructuredDeviations(DeviationModel):
         )
 
     def swept(self, masks: Mask) -> list[Swept | None]:
-        """Of each of the subsets (S, p), None outside the support"""
+        """Return the fits to each of the subsets (S, p), None outside the support."""
 
         def computed(used: Mask) -> list[Swept | None]:
             found: list[Swept | None] = [None] * len(used)
@@ -356,62 +366,57 @@ class StructuredDeviations(DeviationModel):
     def _assembled(self, columns: Integers) -> Assembled:
         """Of the common fit of columns (k,), deviations by factors and along the variable, and the
         outcome"""
+        k = len(columns) + 1
+        n = self.n_windows
         m = self.modulators.values.shape[1]
         base = m * np.append(0, 1 + columns)
-        of_y = [m * (self._columns.shape[1] - 1)]
-        filter = self._autoregression(np.append(base, of_y))
         places = [
             (base[:, None] + np.arange(part.start, part.stop)).ravel()
             for part in self.modulators.groups
         ]
-        parts = _side_by_side(map(len, places))
-        products = self._filtered(filter, np.concatenate([*places, of_y]))
-        plain = self._filtered(np.eye(len(filter))[0], np.append(base, of_y))
-        turn = np.zeros((len(base), len(base)))
-        if self.design.variable is not None:
-            # Coordinates of W in which its products are those of n rows times the identity, over k;
-            # in sequences of such a length that prewhitened deviations, too, explain the share of
-            # the noise that they are said to.
-            n = self.n_windows
-            values, vectors = np.linalg.eigh(plain[:-1, :-1])
-            turn = vectors * np.sqrt(n / len(base) / np.maximum(values, _SMALLEST_SPREAD * n))
-            along = parts[-1]
-            for view in (products, products.T):
-                rows = view[along]
-                view[along] = (turn.T @ rows.reshape(len(turn), -1)).reshape(rows.shape)
-            if self._in_sequence:
-                factor = np.sqrt(n / np.trace(products[along, along]))
-                turn = factor * turn
-                products[along] *= factor
-                products[:, along] *= factor
+        *_, along = parts = _consecutive(map(len, places))
+        at = np.concatenate([*places, [m * (self._columns.shape[1] - 1)]])
+        lagged = self._products[:, at][:, :, :, at]
+        common = np.append(np.arange(k), -1)
+        of_common = lagged[:, common][:, :, :, common]
+        filter = autoregression(of_common)
+        products = filtered(lagged, filter)
+        plain = of_common[0, :, 0]
+        # Coordinates of W in which its products are those of n rows times the identity, over k; in
+        # sequences of such a length that prewhitened deviations, too, explain the share of the
+        # noise that they are said to.
+        values, vectors = np.linalg.eigh(plain[:-1, :-1])
+        turn = vectors * np.sqrt(n / k / np.maximum(values, _SMALLEST_SPREAD * n))
+        for view in (products, products.T):
+            rows = view[along]
+            view[along] = (turn.T @ rows.reshape(k, -1)).reshape(rows.shape)
+        if self._in_sequence:
+            factor = np.sqrt(n / np.trace(products[along, along]))
+            turn = factor * turn
+            products[along] *= factor
+            products[:, along] *= factor
         return Assembled(products, parts, filter, plain, turn)
 
     def _swept(self, columns: Integers) -> Swept | None:
-        products, parts, filter, plain, _ = self._assembled(columns)
+        products, (*_, along), filter, plain, _ = self._assembled(columns)
         k = len(columns) + 1
         n = self.n_windows
-        fixed = parts[-1].start
-        smallest = PIVOT_TOLERANCE * products[-1, -1]
-        rank, left = sweep_out(products, slice(k), k)
-        if rank < k or n <= k or left[-1, -1] < smallest:
-            return None
-        pooled = float(left[-1, -1])
-        full_rank = rank
-        if fixed > k:
-            full_rank, left = sweep_out(products, slice(fixed), fixed)
+        (rank, common), (full_rank, left) = (
+            sweep_out(products, slice(stop), stop) for stop in (k, along.start)
+        )
+        pooled = float(common[-1, -1])
         full = float(left[-1, -1])
-        if n <= full_rank or full < smallest:
+        if rank < k or n <= full_rank or min(full, pooled) < PIVOT_TOLERANCE * products[-1, -1]:
             return None
-        beta = np.asarray(np.linalg.solve(products[:k, :k], products[:k, -1]), dtype=float)
+        beta = np.zeros(self._columns.shape[1] - 1)
+        beta[np.append(0, 1 + columns)] = np.linalg.solve(products[:k, :k], products[:k, -1])
         missed = sweep_out(plain, slice(k), k)[1][0, 0]
         r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
-        gammas, vectors = np.linalg.eigh(left[:-1, :-1])
-        gammas = np.where(gammas > PIVOT_TOLERANCE * n, gammas, 0.0)
-        squares = np.where(gammas > 0.0, (vectors.T @ left[:-1, -1]) ** 2, 0.0)
+        gammas, squares = spectrum(left[:-1, :-1], left[:-1, -1], PIVOT_TOLERANCE * n)
         share = 0.0
         gained = 0.0
         if len(gammas):
-            whole = np.maximum(np.linalg.eigvalsh(products[parts[-1], parts[-1]]), 0.0)
+            whole = np.maximum(np.linalg.eigvalsh(products[along, along]), 0.0)
             share, gained = likeliest_share(gammas, squares, whole, full, n)
         log_ratio = 0.5 * n * np.log(full / pooled) + gained
         return Swept(
@@ -423,14 +428,14 @@ class StructuredDeviations(DeviationModel):
     def _figures(self, masks: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """(S, 7) figures of `Swept`, NaN outside the support, and (S, k) gammas and squares"""
         swept = self.swept(as_masks(masks, self.n_features))
-        rows = [_OUTSIDE if each is None else each for each in swept]
+        rows: list[Any] = [_OUTSIDE if each is None else each for each in swept]
         gammas, squares = (
             np.array([*zip_longest(*(row[place] for row in rows), fillvalue=0.0)]).T
             for place in (N_FIGURES, N_FIGURES + 1)
         )
         return np.array([row[:N_FIGURES] for row in rows]).reshape(-1, N_FIGURES), gammas, squares
 
-    def figure(self, masks: ArrayLike, name: Figure) -> Floats:
+    def figure(self, masks: ArrayLike, name: FigureName) -> Floats:
         """The gain is that of the fit to prewhitened rows."""
         figures = self._figures(masks)[0]
         if name == "gain":
@@ -482,12 +487,19 @@ class StructuredDeviations(DeviationModel):
         return parts[0] if len(parts) == 1 else joint_p_value(*parts)
 
     def _residuals(self, masks: Mask) -> Residuals:
-        """Of the fits with factors' deviations and, last, without, as if they were an environment
-        and the pool"""
+        """Return residuals of the fits with factors' deviations and, last, without."""
         figures = self._figures(masks)[0]
+        full, pooled, full_rank, rank = figures.T[: RANK + 1]
+        return self._nested(full, full_rank, pooled, rank, self._empty)
+
+    def _nested(
+        self, full: Floats, full_rank: Floats, pooled: Floats, rank: Floats, total: float = 1.0
+    ) -> Residuals:
+        """Return residuals of fits (S,) and of others that are nested in them, as if they were an
+        environment and the pool."""
         counts = np.full(2, float(self.n_windows))
-        rss = figures[:, [FULL, POOLED]]
-        return Residuals(rss, figures[:, [FULL_RANK, RANK]] - 1.0, counts, self._empty)
+        ranks = np.column_stack([full_rank, rank]) - 1.0
+        return Residuals(np.column_stack([full, pooled]), ranks, counts, total)
 
     @cached_property
     def _empty(self) -> float:
@@ -553,12 +565,9 @@ class StructuredDeviations(DeviationModel):
             (full, rank), (left, rank_left) = fitted(nested), fitted([*nested, part])
             p_values = np.full(2, np.nan)
             if rank_left < rank:
-                both = Residuals(
-                    np.tile([found.full, found.full + left - full], (2, 1)),
-                    np.tile(found.full_rank - np.array([1.0, 1.0 + rank - rank_left]), (2, 1)),
-                    np.full(2, float(self.n_windows)),
-                    1.0,
-                )
+                without = found.full + left - full, found.full_rank + rank_left - rank
+                fits = np.tile([found.full, found.full_rank, *without], (2, 1))
+                both = self._nested(*fits.T)
                 p_values = mean_p_values(both, allowed)
             tests.append(ComponentTest(name, False, *p_values.tolist()))
         if self.design.variable is not None:
@@ -621,39 +630,32 @@ class StructuredDeviations(DeviationModel):
         square = left[:-1, :-1].reshape(k, N_COSINES, k, N_COSINES)
         c = np.einsum("gj,gbhd,hj->jbd", own, square, own)
         s = own.T @ left[:-1, -1].reshape(k, N_COSINES)
-        gammas, vectors = np.linalg.eigh(c)
-        squares = np.where(gammas > 0.0, np.einsum("jbd,jb->jd", vectors, s) ** 2, 0.0)
+        gammas, squares = np.array([*map(spectrum, c, s)]).swapaxes(0, 1)
         left_over = np.full(k, found.full)
         freedom = np.full(k, float(self.n_windows - found.full_rank))
-        score = score_of_spectrum(np.maximum(gammas, 0.0), squares, left_over, freedom)
+        score = score_of_spectrum(gammas, squares, left_over, freedom)
         return score_p_values(score, np.zeros(k))
 
     # ---------------------------------------------------------------- spread
 
     @cached_property
-    def _sizes(self) -> tuple[Floats, Floats, Floats]:
+    def _spread_basis(self) -> tuple[Floats, Floats]:
         """Of modulators in windows, for absolute residuals: an orthonormal basis (n, r) of constant
-        and factors, what these leave of the cosines, along the eigenvectors of its products, and
-        the eigenvalues"""
+        and factors, and what these leave of the cosines"""
         values = self.modulators.values[self.windows[:, 0]]
         fixed = values[:, : self.modulators.n_fixed]
         basis = fixed @ whitening_of(fixed.T @ fixed)
         beside = values[:, self.modulators.groups[-1]]
-        left = beside - basis @ (basis.T @ beside)
-        gammas, vectors = np.linalg.eigh(left.T @ left)
-        return basis, left @ vectors, gammas
+        return basis, beside - basis @ (basis.T @ beside)
 
     def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
         """Residuals (s, n) of the common fits of subsets (S, p), prewhitened, of some subsets at a
         time"""
-        step = max(1, _AT_ONCE // self.data.n_rows)
+        step = max(1, _NUMBERS_AT_ONCE // self.data.n_rows)
         for start in range(0, len(masks), step):
             part = slice(start, min(start + step, len(masks)))
-            weights = np.zeros((part.stop - start, self._columns.shape[1]))
-            weights[:, -1] = 1.0
             found = [each for each in self.swept(masks[part]) if each is not None]
-            for row, used, each in zip(weights, self._used(masks[part]), found, strict=True):
-                row[:-1][np.append(True, used)] = -each.beta
+            weights = np.array([np.append(-each.beta, 1.0) for each in found])
             # No product of matrices: its rows round together.
             errors = np.einsum("sd,nd->sn", weights, self._columns)
             filters = np.array([each.filter for each in found])
@@ -662,16 +664,15 @@ class StructuredDeviations(DeviationModel):
     def levene(self, sizes: Floats, tau: float) -> Floats:
         """Along the variable and between the factors"""
         n = float(self.n_windows)
-        basis, beside, gammas = self._sizes
-        rank = basis.shape[1]
+        basis, beside = self._spread_basis
+        rank = np.full(len(sizes), float(basis.shape[1]))
         squares = np.einsum("sn,sn->s", sizes, sizes)
         full = squares - np.sum(np.einsum("sn,nr->sr", sizes, basis) ** 2, axis=1)
-        along = np.einsum("sn,nb->sb", sizes, beside) ** 2
         means = sizes.mean(axis=1)
         pooled = squares - n * means**2
-        ranks = np.tile([rank - 1.0, 0.0], (len(sizes), 1))
-        residuals = Residuals(np.column_stack([full, pooled]), ranks, np.full(2, n), 1.0)
-        score = score_of_spectrum(gammas, along, full, np.full(len(sizes), n - rank))
+        gammas, along = spectrum(beside.T @ beside, np.einsum("sn,nb->bs", sizes, beside))
+        score = score_of_spectrum(gammas, along.T, full, n - rank)
+        residuals = self._nested(full, rank, pooled, np.ones(len(sizes)))
         return self._joined(residuals, score, n * tau**2 * means**2 / (pooled / n))
 
     # ---------------------------------------------------------------- fits
@@ -750,8 +751,3 @@ class StructuredDeviations(DeviationModel):
     def steps_per_subset(self) -> int:
         columns = (self.features.n_columns / 2 + 1) * self.modulators.values.shape[1]
         return int(300_000 * max(1.0, (columns / 100) ** 2))
-
-    def without(self, environment: Hashable) -> BoundModel:
-        return self.of(
-            self.data.choosing([label for label in self.data.environments if label != environment])
-        )
