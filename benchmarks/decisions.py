@@ -64,7 +64,7 @@ from invariance import (
     Tolerance,
 )
 from invariance.baselines import EILLS, ICP, PooledRegression
-from invariance.models import invariance_test, random_deviations
+from invariance.models import invariance_test, random_coefficients
 from invariance.simulation import StructuralModel
 from replication.simulators import p450
 
@@ -425,7 +425,7 @@ def one_tail(noise: str, n: int, n_environments: int, rogue: float, seed: int) -
             if alone:
                 plain = patch.object(invariance_test, "with_tails", lambda each, *_: each)
                 patched.enter_context(plain)
-                never = patch.object(random_deviations, "scatter_p_value", lambda *_: 0.0)
+                never = patch.object(random_coefficients, "scatter_p_value", lambda *_: 0.0)
                 patched.enter_context(never)
             invariant, other = (
                 causes_alone(noise, n, n_environments, slope, seed) for slope in (0.0, rogue)

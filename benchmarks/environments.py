@@ -56,7 +56,7 @@ from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Toler
 from invariance.decisions.components import components_of
 from invariance.exceptions import InvarianceError, PredictionWarning
 from invariance.models.invariance_test import CAP, InvarianceTest
-from invariance.models.random_deviations import GaussianRandomDeviations, coordinates
+from invariance.models.random_coefficients import GaussianRandomDeviations, coordinates
 
 Floats = NDArray[np.float64]
 Figures = dict[str, float]

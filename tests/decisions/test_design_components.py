@@ -18,7 +18,7 @@ from invariance.exceptions import (
     PredictionWarning,
     SettingError,
 )
-from invariance.models.structured import Curves
+from invariance.models.varying_coefficients import Curves
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")

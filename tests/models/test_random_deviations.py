@@ -16,7 +16,7 @@ from deviation_twins import Dense, levene, sites
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.data.features import Features
 from invariance.exceptions import WrongTypeError
-from invariance.models.random_deviations import GaussianRandomDeviations, too_small_for_free
+from invariance.models.random_coefficients import GaussianRandomDeviations, too_small_for_free
 from twins import all_masks
 
 DATA = sites()

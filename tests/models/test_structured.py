@@ -11,7 +11,7 @@ from scipy.stats import kstest, ncf, pearson3, rankdata
 from invariance import BIP, LinearGaussian, MultiEnvironmentData, Tolerance, along
 from invariance.models import invariance_test
 from invariance.models.invariance_test import joint_p_value
-from invariance.models.structured import StructuredDeviations
+from invariance.models.varying_coefficients import StructuredDeviations
 
 MASK = np.array([[True, False, True]])
 

@@ -13,8 +13,8 @@ from .._tools.text import printable
 from ..data.structure import Design
 from ..models.base import BoundModel
 from ..models.invariance_test import Tolerance
-from ..models.random_deviations import GaussianRandomDeviations
-from ..models.structured import ComponentTest, Curves, StructuredDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
+from ..models.varying_coefficients import ComponentTest, Curves, StructuredDeviations
 from ..posterior.summary import format_p_value, format_small_p_value
 
 # A p-value below which something differs.

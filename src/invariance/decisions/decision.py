@@ -41,7 +41,7 @@ from ..models.base import (
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import LinearGaussian
 from ..models.invariance_test import Tolerance
-from ..models.structured import Curves, StructuredDeviations
+from ..models.varying_coefficients import Curves, StructuredDeviations
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import (

@@ -32,7 +32,7 @@ from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Level
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
-from ..models.random_deviations import GaussianRandomDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
 from ..models.regression import RegressionModel
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence

@@ -23,8 +23,8 @@ from ..data.checks import listing
 from ..exceptions import SettingError
 from ..models.base import moments_of, rows_of
 from ..models.gaussian_mean import MeanGaussian
-from ..models.random_deviations import GaussianRandomDeviations
-from ..models.structured import StructuredDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
+from ..models.varying_coefficients import StructuredDeviations
 from ..posterior.summary import format_p_value
 from .heterogeneity import FEWEST_FOR_PREDICTION
 

@@ -20,7 +20,7 @@ from ..exceptions import SettingError, use
 from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel, Level
 from ..models.gaussian import GaussianFromMoments, GaussianModel
 from ..models.invariance_test import HEAVY, Tolerance, deviance_moments, spread_p_values
-from ..models.random_deviations import Coordinates, GaussianRandomDeviations, coordinates
+from ..models.random_coefficients import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
 from ..moments.moments import Moments, against_the_rest, with_equal_means, with_own_means
 

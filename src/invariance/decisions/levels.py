@@ -30,7 +30,7 @@ from ..models.invariance_test import (
     without_spread,
 )
 from ..models.regression import RegressionModel
-from ..models.structured import StructuredDeviations
+from ..models.varying_coefficients import StructuredDeviations
 from ..moments.random_intercept import random_intercept
 from .heterogeneity import heterogeneity
 

@@ -20,7 +20,7 @@ from ..models.base import BoundModel, kind_of
 from ..models.gaussian import GaussianModel
 from ..models.gaussian_fits import row_weights
 from ..models.invariance_test import Tolerance
-from ..models.random_deviations import GaussianRandomDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
 from ..moments.moments import Moments
 from ..posterior.summary import format_small_p_value as format_p
 from .environments import ALARM

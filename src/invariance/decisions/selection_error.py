@@ -18,8 +18,8 @@ from ..inference.base import RunOptions
 from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE
 from ..models.gaussian import GaussianModel
-from ..models.random_deviations import GaussianRandomDeviations
-from ..models.structured import StructuredDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
+from ..models.varying_coefficients import StructuredDeviations
 from ..moments.moments import Moments, filled_pool
 from .pipeline import Findings
 from .rules import Rule, all_subsets

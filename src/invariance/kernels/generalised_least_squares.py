@@ -13,15 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .cholesky import solve_swept, sweep_in_place
 from .compiled import NO, YES, ZERO, copy_into, kernel
+from .random_deviations import sweep_each
 from .row_residuals import DEPENDENT, of_one_size, triangular_factors
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is
 # added: for all subsets, whose log Λ is then right to seven digits, and for those that are looked
 # at one by one.
-ENOUGH = 1e-6
-EXACTLY = 1e-10
-_MOST_STEPS = 100
+ENOUGH_OF_MANY = 1e-6
+ENOUGH_OF_ONE = 1e-10
+_MOST_NEWTON_STEPS = 100
 
 
 class LocalMoments(NamedTuple):
@@ -40,9 +42,9 @@ class LocalMoments(NamedTuple):
 
 class LocalFits(NamedTuple):
     """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors
-    R_e of the columns. factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e,
-    packed (`packed_row`); targets (E, m): the outcome in the same coordinates; rss (m, E), ranks
-    (m, E): of the first columns, NaN where undecidable"""
+    R_e of the columns. factors (E, m, m): row j is column j of R_e; grams (E, m, m): R_e'R_e, of
+    which lower triangles are read; targets (E, m): the outcome in the same coordinates; rss (m, E),
+    ranks (m, E): of the first columns, NaN where undecidable"""
 
     factors: np.ndarray
     grams: np.ndarray
@@ -52,29 +54,34 @@ class LocalFits(NamedTuple):
 
 
 class PooledFit(NamedTuple):
-    """beta (m,): the common fit; squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e),
-    A_e = weights[e] · R_e'R_e: how many of the m parameters come from environment e. All NaN where
-    undecidable. Work space: weights (E,): n_e over squares; matrix (m(m+1)/2,), factor (m, m);
-    residuals, scores (E, m); gradient, step, trial (m,)."""
+    """squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e), A_e = weights[e] · R_e'R_e:
+    how many of the m parameters come from environment e; beta (m,): the common fit. All NaN where
+    undecidable. Work space: weights (E,): n_e over squares; expected (m, m): Σ_e A_e, and hessian
+    (m, m): Newton's, from which is taken that weights follow the residuals, lower triangles;
+    gradient, step, trial, residual, score (m,)."""
 
-    beta: np.ndarray
     squares: np.ndarray
     leverages: np.ndarray
     weights: np.ndarray
-    matrix: np.ndarray
-    factor: np.ndarray
-    residuals: np.ndarray
-    scores: np.ndarray
+    expected: np.ndarray
+    hessian: np.ndarray
+    beta: np.ndarray
     gradient: np.ndarray
     step: np.ndarray
     trial: np.ndarray
+    residual: np.ndarray
+    score: np.ndarray
 
 
-@kernel(inline="always")
-def packed_row(packed, j):
-    """Entries 0..j of row j of a lower triangle whose rows follow each other."""
-    start = j * (j + 1) // 2
-    return packed[start : start + j + 1]
+def _room(n_environments, m):
+    """Return room for the fits of m - 1 columns and a constant, and for the pooled fit."""
+    fits = LocalFits(
+        *np.zeros((2, n_environments, m, m)),
+        np.zeros((n_environments, m)),
+        *np.zeros((2, m, n_environments)),
+    )
+    work = PooledFit(*np.zeros((3, n_environments)), *np.zeros((2, m, m)), *np.zeros((6, m)))
+    return fits, work
 
 
 @kernel(fastmath={"contract", "reassoc"})
@@ -88,7 +95,7 @@ def fit_environments(moments, members, shared, fits):
         count = moments.counts[e]
         gaps = moments.gaps[e]
         factors[0, 0] = np.sqrt(count)
-        fits.grams[e, 0] = count
+        fits.grams[e, 0, 0] = count
         targets[0] = factors[0, 0] * gaps[y]
         fits.rss[0, e] = moments.scatter[e, y, y]
         for j in range(shared + 1, members.size + 1):
@@ -96,7 +103,7 @@ def fit_environments(moments, members, shared, fits):
             scatter = moments.scatter[e, column]
             gap = gaps[column]
             row = factors[j]
-            products = packed_row(fits.grams[e], j)
+            products = fits.grams[e, j]
             row[0] = factors[0, 0] * gap
             products[0] = count * gap
             left = scatter[column]
@@ -123,160 +130,108 @@ def fit_environments(moments, members, shared, fits):
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def _factorised(matrix, factor, m, tolerance):
-    """factor (m, m): lower Cholesky factor of a packed matrix, with the reciprocals of its diagonal
-    in the diagonal. False where a pivot is too small a share of its entry."""
+def evaluate_excess(counts, fits, k, beta, own, work):
+    """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves squares, weights, gradient and second derivatives at
+    beta in `work`. own: with the weights of the environments' own fits, n_e/RSS_e"""
+    m = k + 1
+    excess = 0.0
     for j in range(m):
-        row = packed_row(matrix, j)
-        own = factor[j]
-        left = row[j]
-        for i in range(j):
-            other = factor[i]
-            entry = row[i]
-            for t in range(i):
-                entry -= own[t] * other[t]
-            entry *= other[i]
-            own[i] = entry
-            left -= entry * entry
-        if not left > tolerance * row[j]:
-            return False
-        own[j] = 1.0 / np.sqrt(left)
-    return True
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def _forward(factor, m, vector):
-    """Solve with the lower factor of `_factorised`, in place."""
-    for j in range(m):
-        left = vector[j]
-        for t in range(j):
-            left -= factor[j, t] * vector[t]
-        vector[j] = left * factor[j, j]
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def _solve(factor, m, right, solution):
-    """solution (m,) of factor · factor' · solution = right; returns right · solution."""
-    copy_into(solution[:m], right)
-    _forward(factor, m, solution)
-    product = 0.0
-    for j in range(m):
-        product += solution[j] * solution[j]
-    for j in range(m - 1, -1, -1):
-        value = solution[j] * factor[j, j]
-        solution[j] = value
-        for t in range(j):
-            solution[t] -= factor[j, t] * value
-    return product
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def excess_at(counts, fits, k, beta, work):
-    """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves residuals and squares in `work`."""
-    total = 0.0
+        work.gradient[j] = 0.0
+        for i in range(j + 1):
+            work.expected[j, i] = 0.0
+            work.hessian[j, i] = 0.0
+    residual = work.residual
+    score = work.score
     for e in range(counts.size):
-        residual = work.residuals[e]
         factors = fits.factors[e]
-        for i in range(k + 1):
+        grams = fits.grams[e]
+        for i in range(m):
             residual[i] = fits.targets[e, i]
-        for j in range(k + 1):
+        for j in range(m):
             slope = beta[j]
             row = factors[j]
             for i in range(j + 1):
                 residual[i] -= row[i] * slope
         distance = 0.0
-        for i in range(k + 1):
+        for i in range(m):
             distance += residual[i] * residual[i]
-        work.squares[e] = fits.rss[k, e] + distance
-        total += 0.5 * counts[e] * np.log1p(distance / fits.rss[k, e])
-    return total
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def _fill_gradient(counts, fits, m, work):
-    """weights, scores[e] = R_e' · residuals[e], and their weighted sum, from residuals and
-    squares"""
-    work.gradient[:m] = 0.0
-    for e in range(counts.size):
-        residual = work.residuals[e]
-        scores = work.scores[e]
-        weight = counts[e] / work.squares[e]
+        square = fits.rss[k, e] + (0.0 if own else distance)
+        weight = counts[e] / square
+        share = 2.0 * weight / square
+        excess += 0.5 * counts[e] * np.log1p(distance / fits.rss[k, e])
+        work.squares[e] = square
         work.weights[e] = weight
         for j in range(m):
-            row = fits.factors[e, j]
-            score = 0.0
+            row = factors[j]
+            total = 0.0
             for i in range(j + 1):
-                score += row[i] * residual[i]
-            scores[j] = score
-            work.gradient[j] += weight * score
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def _factorised_hessian(fits, m, newton, tolerance, work):
-    """Factorise Σ_e weights[e] · R_e'R_e, from which Newton's Hessian takes that weights follow the
-    residuals; False where it is not positive."""
-    matrix = work.matrix
-    n = m * (m + 1) // 2
-    matrix[:n] = 0.0
-    for e in range(work.weights.size):
-        weight = work.weights[e]
-        own = fits.grams[e]
-        for i in range(n):
-            matrix[i] += weight * own[i]
-    if newton:
-        for e in range(work.weights.size):
-            scores = work.scores[e]
-            share = 2.0 * work.weights[e] / work.squares[e]
-            for j in range(m):
-                factor = share * scores[j]
-                row = packed_row(matrix, j)
-                for i in range(j + 1):
-                    row[i] -= factor * scores[i]
-    return _factorised(matrix, work.factor, m, tolerance)
+                total += row[i] * residual[i]
+            score[j] = total
+            work.gradient[j] += weight * total
+            factor = share * total
+            products = grams[j]
+            expected = work.expected[j]
+            hessian = work.hessian[j]
+            for i in range(j + 1):
+                entry = weight * products[i]
+                expected[i] += entry
+                hessian[i] += entry - factor * score[i]
+    return excess
 
 
 @kernel
-def _moved(counts, fits, k, work):
-    for j in range(k + 1):
+def _solve_positive(matrix, right, m, tolerance, solution):
+    """solution (m,) of matrix · solution = right, of a lower triangle; returns ½ right · solution,
+    NaN where a pivot is too small a share of its entry."""
+    upper = np.zeros((m + 1, m + 1))
+    for j in range(m):
+        upper[j, m] = right[j]
+        for i in range(j + 1):
+            upper[i, j] = matrix[j, i]
+    for j in range(m):
+        if not upper[j, j] > tolerance * matrix[j, j]:
+            return np.nan
+        sweep_in_place(upper, j, m, 1.0 / upper[j, j])
+    solve_swept(upper, solution[:m])
+    return -0.5 * upper[m, m]
+
+
+@kernel
+def _excess_after_step(counts, fits, m, work):
+    """The excess after a step"""
+    for j in range(m):
         work.trial[j] = work.beta[j] + work.step[j]
-    return excess_at(counts, fits, k, work.trial, work)
+    return evaluate_excess(counts, fits, m - 1, work.trial, NO, work)
 
 
 @kernel
 def smallest_excess(counts, fits, k, tolerance, enough, work):
     """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where
-    undecidable. enough: see ENOUGH. Newton's step is taken where it leads down, otherwise that of
-    weighted least squares, which always does. Only where Newton's is possible may the search end:
-    elsewhere small steps may pass a saddle."""
+    undecidable. enough: see ENOUGH_OF_MANY. Newton's step is taken where it leads down, otherwise
+    that of weighted least squares, which always does. Only where Newton's is possible may the
+    search end: elsewhere small steps may pass a saddle."""
     m = k + 1
-    n_environments = counts.size
-    for e in range(n_environments):
-        work.squares[e] = fits.rss[k, e]
-        for j in range(m):
-            work.residuals[e, j] = fits.targets[e, j]
-    _fill_gradient(counts, fits, m, work)
-    if not _factorised_hessian(fits, m, NO, tolerance, work):
-        return np.nan
-    _solve(work.factor, m, work.gradient, work.beta)
-    excess = excess_at(counts, fits, k, work.beta, work)
-    if n_environments == 1:
-        return 0.0
-    for _ in range(_MOST_STEPS):
-        _fill_gradient(counts, fits, m, work)
-        by_newton = _factorised_hessian(fits, m, YES, tolerance, work)
-        if not by_newton and not _factorised_hessian(fits, m, NO, tolerance, work):
-            return np.nan
-        gain = 0.5 * _solve(work.factor, m, work.gradient, work.step)
+    work.beta[:] = 0.0
+    evaluate_excess(counts, fits, k, work.beta, YES, work)
+    gain = _solve_positive(work.expected, work.gradient, m, tolerance, work.beta)
+    if counts.size == 1 or gain != gain:
+        return 0.0 * gain
+    excess = evaluate_excess(counts, fits, k, work.beta, NO, work)
+    for _ in range(_MOST_NEWTON_STEPS):
+        gain = _solve_positive(work.hessian, work.gradient, m, tolerance, work.step)
+        by_newton = gain == gain
         if by_newton and gain <= enough * (1.0 + excess):
             for j in range(m):
                 work.beta[j] += work.step[j]
             return max(excess - gain, 0.0)
-        after = _moved(counts, fits, k, work)
-        if by_newton and not after < excess:
-            if not _factorised_hessian(fits, m, NO, tolerance, work):
+        after = _excess_after_step(counts, fits, m, work) if by_newton else excess
+        if not after < excess:
+            if by_newton:
+                evaluate_excess(counts, fits, k, work.beta, NO, work)
+            gain = _solve_positive(work.expected, work.gradient, m, tolerance, work.step)
+            if gain != gain:
                 return np.nan
-            _solve(work.factor, m, work.gradient, work.step)
-            after = _moved(counts, fits, k, work)
+            after = _excess_after_step(counts, fits, m, work)
         excess = after
         copy_into(work.beta[:m], work.trial)
     return excess
@@ -284,20 +239,22 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
 
 @kernel
 def _fill_leverages(fits, m, work):
-    _factorised_hessian(fits, m, NO, 0.0, work)
+    inverse = np.empty((m, m, 1))
+    for j in range(m):
+        for i in range(j + 1):
+            inverse[j, i, 0] = work.expected[j, i]
+    sweep_each(inverse, m, np.ones(1))
     for e in range(work.leverages.size):
         total = 0.0
-        for t in range(m):
-            for j in range(m):
-                work.trial[j] = fits.factors[e, j, t] if j >= t else 0.0
-            _forward(work.factor, m, work.trial)
-            for j in range(m):
-                total += work.trial[j] * work.trial[j]
-        work.leverages[e] = work.weights[e] * total
+        for j in range(m):
+            total += fits.grams[e, j, j] * inverse[j, j, 0]
+            for i in range(j):
+                total += 2.0 * fits.grams[e, j, i] * inverse[j, i, 0]
+        work.leverages[e] = -work.weights[e] * total
 
 
 @kernel
-def score_fits(moments, fits, k, tolerance, enough, pooled, work):
+def score_local_fits(moments, fits, k, tolerance, enough, pooled, work):
     """log Λ, and what the environments' own fits of k columns gain over their means: ½ Σ_e n_e
     log(scatter/RSS_e). NaN where an environment has too few rows, or no decidable fit. If `pooled`,
     the pooled fit is in `work`."""
@@ -320,86 +277,48 @@ def score_fits(moments, fits, k, tolerance, enough, pooled, work):
         work.leverages[:] = np.nan
         return np.nan, np.nan
     if pooled:
-        excess_at(counts, fits, k, work.beta, work)
         _fill_leverages(fits, k + 1, work)
+        evaluate_excess(counts, fits, k, work.beta, NO, work)
     return -excess, gain
 
 
 @kernel
-def _score_lists(
-    moments, starts, members, stacked, given, enough, work, ratios, gains, squares, leverages, betas
-):
-    """As `score_lists`; stacked: the fits of each subset along a first axis if they are given,
-    otherwise room for those of one; betas (S, k + 1): of the pooled fits of subsets of k columns,
-    unless it has no rows"""
+def _score_common_fits(moments, starts, members, fits, work, ratios, gains, squares, leverages):
+    """As `score_common_fits`"""
     pooled = leverages.size > 0
-    tolerance = 0.0 if given else moments.tolerance
     before = members[:0]
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
         shared = ZERO
-        at = s if given else ZERO
-        rss = stacked.rss[at]
-        ranks = stacked.ranks[at]
-        fits = LocalFits(stacked.factors[at], stacked.grams[at], stacked.targets[at], rss, ranks)
-        if not given:
-            while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
-                shared += 1
-            fit_environments(moments, subset, shared, fits)
-        ratios[s], gains[s] = score_fits(
-            moments, fits, subset.size, tolerance, enough, pooled, work
+        while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
+            shared += 1
+        fit_environments(moments, subset, shared, fits)
+        ratios[s], gains[s] = score_local_fits(
+            moments, fits, subset.size, moments.tolerance, ENOUGH_OF_MANY, pooled, work
         )
         if pooled:
             copy_into(squares[s], work.squares)
             copy_into(leverages[s], work.leverages)
-        if betas.size > 0:
-            copy_into(betas[s], work.beta)
         before = subset
 
 
-def _score(moments, starts, members, fits, enough, *found):
-    """`_score_lists` of these fits, or from moments if they are None, with room to work on"""
-    n = len(moments.counts)
-    m = np.diff(starts).max(initial=0) + 1
-    given = fits is not None
-    size = m * (m + 1) // 2
-    if not given:
-        fits = LocalFits(
-            np.zeros((1, n, m, m)),
-            np.zeros((1, n, size)),
-            np.zeros((1, n, m)),
-            *np.zeros((2, 1, m, n)),
-        )
-    beta, *steps = np.zeros((4, m))
-    work = PooledFit(
-        beta, *np.zeros((3, n)), np.zeros(size), np.zeros((m, m)), *np.zeros((2, n, m)), *steps
-    )
-    _score_lists(moments, starts, members, fits, given, enough, work, *found)
-
-
-def score_lists(moments, starts, members, ratios, gains, squares, leverages):
-    """As `score_fits`, of each subset members[starts[s]:starts[s+1]]; squares, leverages (S, E): of
-    its pooled fit, unless these have no rows. The first columns of a subset that are those of the
-    one before it stay, so that subsets in lexicographic order cost least."""
-    _score(
-        moments, starts, members, None, ENOUGH, ratios, gains, squares, leverages, np.empty((0, 0))
-    )
-
-
-def _fitted(moments, chosen, fits=None):
-    """ratios, gains (S,), squares, leverages (S, E) and betas (S, k + 1) of subsets chosen (S, k),
-    exactly"""
-    n, k = chosen.shape
-    found = *np.empty((2, n)), *np.empty((2, n, len(moments.counts))), np.empty((n, k + 1))
-    _score(moments, k * np.arange(n + 1), chosen.ravel(), fits, EXACTLY, *found)
-    return found
+def score_common_fits(moments, starts, members, *found):
+    """As `score_local_fits`, of each subset members[starts[s]:starts[s+1]], in found: ratios, gains
+    (S,), squares and leverages (S, E) of its pooled fit, unless these have no rows. The first
+    columns of a subset that are those of the one before it stay, so that subsets in lexicographic
+    order cost least."""
+    room = _room(len(moments.counts), np.diff(starts).max(initial=0) + 1)
+    _score_common_fits(moments, starts, members, *room, *found)
 
 
 def fit_from_moments(moments, members):
     """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,);
     NaN if undecidable."""
-    *_, squares, _, beta = _fitted(moments, members[None])
-    return beta[0], squares[0]
+    k = len(members)
+    fits, work = _room(len(moments.counts), k + 1)
+    fit_environments(moments, members, ZERO, fits)
+    score_local_fits(moments, fits, k, moments.tolerance, ENOUGH_OF_ONE, YES, work)
+    return work.beta, work.squares
 
 
 # ---------------------------------------------------------------- from rows
@@ -418,64 +337,68 @@ def _independent(rows, starts, members):
 
 
 def _fits_from_rows(rows, moments, members):
-    """factors, targets, rss, ranks of each of the subsets members (S, k), one by one as in
-    `LocalFits`"""
-    (n_subsets, k), y = members.shape, moments.outcome
-    factors = np.zeros((n_subsets, len(moments.counts), k + 1, k + 1))
-    targets = np.empty(factors.shape[:3])
-    rss, ranks = np.empty((2, *factors.shape[:2]))
-    with_outcome = np.column_stack([members, np.full(n_subsets, y)])
-    for e, root in enumerate(np.sqrt(moments.counts)):
+    """Triangular factors (S, E, k + 2, k + 2) of a constant, the columns of each of the subsets
+    members (S, k) and the outcome in each environment, and ranks (S, E)"""
+    n_subsets, k = members.shape
+    with_outcome = np.column_stack([members, np.full(n_subsets, moments.outcome)])
+    factors = np.zeros((n_subsets, len(moments.counts), k + 2, k + 2))
+    ranks = np.empty(factors.shape[:2])
+    factors[:, :, 0, 0] = 1.0
+    for e, gaps in enumerate(moments.gaps):
         values = rows.values[:, rows.starts[e] : rows.stops[e]]
         triangle, independent = triangular_factors(values, with_outcome, DEPENDENT)
-        triangle *= np.sqrt(np.diagonal(moments.scatter[e]))[with_outcome][:, None]
-        factors[:, e, 0, 0], factors[:, e, 1:, 0] = root, root * moments.gaps[e, members]
-        factors[:, e, 1:, 1:] = triangle[:, :k, :k].transpose(0, 2, 1)
-        targets[:, e, 0], targets[:, e, 1:] = root * moments.gaps[e, y], triangle[:, :k, k]
-        rss[:, e], ranks[:, e] = triangle[:, k, k] ** 2, independent[:, :k].sum(axis=1)
-    return factors, targets, rss, ranks
+        scale = np.sqrt(np.diagonal(moments.scatter[e]))
+        factors[:, e, 0, 1:] = gaps[with_outcome]
+        factors[:, e, 1:, 1:] = triangle * scale[with_outcome][:, None]
+        ranks[:, e] = independent[:, :k].sum(axis=1)
+    factors[:, :, 0] *= np.sqrt(moments.counts)[:, None]
+    return factors, ranks
 
 
-def _searched(rows, moments, starts, members):
-    """Of subsets of one size inside the support whose columns are independent: which they are,
-    `_fitted` of these, and what brings each beta back to the units of the moments. The search takes
-    place in coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
+def _searches_from_rows(rows, moments, starts, members):
+    """Yield of each subset inside the support whose columns are independent: its place, log Λ and
+    gain, the pooled fit as by `score_local_fits`, exactly, and what brings its beta back to the
+    units of the moments. The search takes place in coordinates where Σ_e n_e/RSS_e · R_e'R_e is the
+    identity."""
     counts = moments.counts
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * rows.values.shape[1]):
-        factors, targets, rss, ranks = _fits_from_rows(rows, moments, chosen)
-        inside = ((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1)
-        m = factors.shape[-1]
-        factors = factors[inside]
-        rss = rss[inside]
-        weighted = np.sqrt(counts / rss)[:, :, None, None] * factors
-        triangles = np.linalg.qr(
-            weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r"
-        )
-        factors = np.tril(np.linalg.solve(triangles.transpose(0, 2, 1)[:, None], factors))
-        grams = np.ascontiguousarray(
-            (factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)]
-        )
-        own = (np.repeat(part[:, None], m, axis=1) for part in (rss, ranks[inside]))
-        fits = LocalFits(factors, grams, targets[inside], *own)
-        yield which[inside], _fitted(moments, chosen[inside], fits), triangles
+        factors, ranks = _fits_from_rows(rows, moments, chosen)
+        rss = factors[:, :, -1, -1] ** 2
+        inside = np.flatnonzero(((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1))
+        m = factors.shape[-1] - 1
+        roots = factors[inside, :, :m, :m]
+        weighted = np.sqrt(counts / rss[inside])[:, :, None, None] * roots
+        triangles = np.linalg.qr(weighted.reshape(len(inside), len(counts) * m, m), mode="r")
+        across = triangles.transpose(0, 2, 1)[:, None]
+        columns = np.tril(np.linalg.solve(across, roots.transpose(0, 1, 3, 2)))
+        grams = columns @ columns.transpose(0, 1, 3, 2)
+        for place, s in enumerate(inside):
+            fits, work = _room(len(counts), m)
+            fits.factors[:] = columns[place]
+            fits.grams[:] = grams[place]
+            fits.targets[:] = factors[s, :, :m, m]
+            fits.rss[:] = rss[s]
+            fits.ranks[:] = ranks[s]
+            score = score_local_fits(moments, fits, m - 1, 0.0, ENOUGH_OF_ONE, YES, work)
+            yield which[s], score, work, triangles[place]
 
 
-def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
-    """As `score_lists`; NaN outside the support."""
-    for values in (ratios, gains, squares, leverages):
+def score_common_fits_from_rows(rows, moments, starts, members, *found):
+    """As `score_common_fits`; NaN outside the support."""
+    for values in found:
         values[:] = np.nan
-    for which, found, _ in _searched(rows, moments, *_independent(rows, starts, members)):
-        ratios[which], gains[which] = found[:2]
-        if len(leverages):
-            squares[which], leverages[which] = found[2:4]
+    for s, score, work, _ in _searches_from_rows(
+        rows, moments, *_independent(rows, starts, members)
+    ):
+        for values, own in zip(found, (*score, work.squares, work.leverages), strict=True):
+            values[s : s + 1] = own
 
 
 def fit_from_rows(rows, moments, members):
     """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
     starts, columns = _independent(rows, np.array([0, len(members)]), members)
-    beta = np.zeros(len(members) + 1)
-    ((_, found, triangles),) = _searched(rows, moments, starts, columns)
-    if not len(triangles):
-        return np.full_like(beta, np.nan), np.full(len(moments.counts), np.nan)
-    beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangles[0], found[4][0])
-    return beta, found[2][0]
+    for _, _, work, triangle in _searches_from_rows(rows, moments, starts, columns):
+        beta = np.zeros(len(members) + 1)
+        beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangle, work.beta)
+        return beta, work.squares
+    return np.full(len(members) + 1, np.nan), np.full(len(moments.counts), np.nan)

@@ -23,21 +23,21 @@ from .compiled import ZERO, copy_into, kernel
 
 # The first share that is tried, times what the largest environment says of it; the next is so many
 # times as large.
-_FIRST = 0.25
+_FIRST_SHARE = 0.25
 _RATIO = 32.0
 _MOST_TRIED = 12
-_MOST_STEPS = 60
+_MOST_ROOT_STEPS = 60
 # Of the log-likelihood, what is left to gain.
-_ENOUGH = 1e-11
+_GAIN_TO_STOP = 1e-11
 # Of what the pooled fit leaves: with less, rounding decides between shares.
 _LEAST_LEFT = 1e-10
 # Share times what an environment says of it, below which it counts as 0.
-_NO_SHARE = 1e-8
+_NEGLIGIBLE_SHARE = 1e-8
 # Columns of the figures
 LOG_RATIO, SHARE, NOISE, GAIN, RANK, SCORE, ONE, TWO, THREE = range(N_FIGURES := 9)
 
 
-class Sites(NamedTuple):
+class DeviationProducts(NamedTuple):
     """products (d + 1, d + 1, E): of a constant and d columns in each environment, measured from
     the pooled means and scaled to unit length over all rows; pooled (d + 1, d + 1): their sum;
     outcome: its place; n_rows; spent: degrees of freedom that all fits take besides those of their
@@ -68,7 +68,7 @@ def _add(values, factor, others):
 
 
 @kernel(fastmath={"contract"})
-def sweep(matrix, k, volume):
+def sweep_each(matrix, k, volume):
     """Sweep the first k rows of symmetric matrices (m, m, E), of which lower triangles are read;
     volume (E,) is multiplied by the pivots."""
     m = matrix.shape[0]
@@ -132,7 +132,7 @@ def pooled_slopes(sites, starts, places):
 
 
 @kernel(fastmath={"contract"})
-def _solve(root, rows):
+def _solve_lower(root, rows):
     """Solve with a lower factor (m, m), in place of rows (m, n)."""
     for a in range(root.shape[0]):
         values = rows[a]
@@ -155,8 +155,8 @@ def residual_products(sites, root, used):
     for a in range(m):
         for b in range(m):
             copy_into(bound[a, b], sites.products[used[a], used[b]])
-        _solve(root, bound[a])
-    _solve(root, bound.reshape(m, m * n))
+        _solve_lower(root, bound[a])
+    _solve_lower(root, bound.reshape(m, m * n))
     return bound
 
 
@@ -171,7 +171,7 @@ def _whitened(bound, share):
     matrix = share * bound
     for a in range(k):
         matrix[a, a] += 1.0
-    sweep(matrix, k, volume)
+    sweep_each(matrix, k, volume)
     for a in range(k):
         matrix[a, a] += 1.0
     matrix /= share
@@ -179,7 +179,7 @@ def _whitened(bound, share):
 
 
 @kernel
-def _refit(matrix):
+def _generalised_fit(matrix):
     """Of generalised least squares b at a share, after `_whitened`: the total of the matrices with
     its first k rows swept, which has what the fit leaves last, Σ tr K and Σ‖c − Kb‖²"""
     m, _, n = matrix.shape
@@ -191,7 +191,7 @@ def _refit(matrix):
         for b in range(m):
             total[a, b, 0] = _dot(matrix[a, b : b + 1], one, 1)
         trace += total[a, a, 0] if a < k else 0.0
-    sweep(total, k, one[0, :1])
+    sweep_each(total, k, one[0, :1])
     missed = matrix[k].copy()
     for a in range(k):
         for b in range(k):
@@ -204,7 +204,7 @@ def _profile(bound, share, n_rows):
     """Log-likelihood at a share, up to a constant, its derivative by the share, and what is left of
     the outcome, in units of the pooled fit's"""
     matrix, volume = _whitened(bound, share)
-    total, trace, squares = _refit(matrix)
+    total, trace, squares = _generalised_fit(matrix)
     left = total[-1, -1, 0]
     slope = 0.5 * (n_rows * squares / left - trace)
     return -0.5 * (n_rows * np.log(left) + volume), slope, left
@@ -221,7 +221,7 @@ def _trace(matrix, other):
 
 
 @kernel
-def _product(matrix, other):
+def _matrix_product(matrix, other):
     product = np.zeros(matrix.shape)
     for a in range(matrix.shape[0]):
         for j in range(matrix.shape[0]):
@@ -232,7 +232,7 @@ def _product(matrix, other):
 @kernel(fastmath={"contract"})
 def _traces(matrix, total, trace):
     """Of C, C² and C³, C being the quadratic form of the score in the residuals, after
-    `_refit`"""
+    `_generalised_fit`"""
     k = matrix.shape[0] - 1
     squared = np.zeros(matrix.shape)
     # Sums over the environments of the second to the fourth power.
@@ -248,16 +248,15 @@ def _traces(matrix, total, trace):
             sums[1, a, b] = _dot(squared[a], matrix[b], k)
             sums[2, a, b] = _dot(squared[a], squared[b], k)
     inverse = -total[:k, :k, 0]
-    one = np.eye(k)
-    second = _product(inverse, sums[0])
-    third = _product(inverse, sums[1])
+    second = _matrix_product(inverse, sums[0])
+    third = _matrix_product(inverse, sums[1])
     return (
         trace - _trace(inverse, sums[0]),
-        _trace(one, sums[0] - 2.0 * third) + _trace(second, second),
-        _trace(one, sums[1])
+        np.trace(sums[0] - 2.0 * third) + _trace(second, second),
+        np.trace(sums[1])
         - 3.0 * _trace(inverse, sums[2])
         + 3.0 * _trace(second, third)
-        - _trace(_product(second, second), second),
+        - _trace(_matrix_product(second, second), second),
     )
 
 
@@ -284,7 +283,7 @@ def _best_share(bound, n_rows):
     best = ZERO
     while k < _MOST_TRIED:
         if k > 0:
-            tried[k] = _FIRST * scale if k == 1 else _RATIO * tried[k - 1]
+            tried[k] = _FIRST_SHARE * scale if k == 1 else _RATIO * tried[k - 1]
         values[k], slopes[k], left = _profile(bound, tried[k], n_rows)
         if left < _LEAST_LEFT:
             break
@@ -300,35 +299,27 @@ def _best_share(bound, n_rows):
     a = best if slopes[best] > 0.0 else best - 1
     if a < 0 or a + 1 == k or not (slopes[a] > 0.0 and slopes[a + 1] < 0.0):
         return share, value - none
-    low = tried[a] / (tried[a] + scale)
-    high = tried[a + 1] / (tried[a + 1] + scale)
-    rises = slopes[a] * scale / (1.0 - low) ** 2
-    falls = slopes[a + 1] * scale / (1.0 - high) ** 2
-    side = 0
-    for _ in range(_MOST_STEPS):
+    ends = tried[a : a + 2] / (tried[a : a + 2] + scale)
+    rises = slopes[a : a + 2] * scale / (1.0 - ends) ** 2
+    side = -1
+    for _ in range(_MOST_ROOT_STEPS):
         # False positions, by the Illinois rule.
-        t = (low * falls - high * rises) / (falls - rises)
-        bend = (rises - falls) / (high - low)
+        t = (ends[0] * rises[1] - ends[1] * rises[0]) / (rises[1] - rises[0])
+        bend = (rises[0] - rises[1]) / (ends[1] - ends[0])
         now = scale * t / (1.0 - t)
         found, slope, _ = _profile(bound, now, n_rows)
         slope *= scale / (1.0 - t) ** 2
         if found > value:
             share = now
             value = found
-        if slope**2 < _ENOUGH * bend:
+        if slope**2 < _GAIN_TO_STOP * bend:
             break
-        if slope > 0.0:
-            low = t
-            rises = slope
-            if side == 1:
-                falls *= 0.5
-            side = 1
-        else:
-            high = t
-            falls = slope
-            if side == -1:
-                rises *= 0.5
-            side = -1
+        end = 0 if slope > 0.0 else 1
+        if side == end:
+            rises[1 - end] *= 0.5
+        ends[end] = t
+        rises[end] = slope
+        side = end
     return share, value - none
 
 
@@ -336,9 +327,9 @@ def _best_share(bound, n_rows):
 def score(bound, share):
     """The score statistic x'Cx/x'x where deviations have a share, and the traces of C, C² and
     C³"""
-    asked = share if share * _largest_information(bound) > _NO_SHARE else 0.0
+    asked = share if share * _largest_information(bound) > _NEGLIGIBLE_SHARE else 0.0
     matrix, _ = _whitened(bound, asked)
-    total, trace, squares = _refit(matrix)
+    total, trace, squares = _generalised_fit(matrix)
     return squares / total[-1, -1, 0], *_traces(matrix, total, trace)
 
 
@@ -364,8 +355,8 @@ def deviation_figures(sites, starts, places, share, likelihood, out):
         out[s, GAIN] = -0.5 * sites.n_rows * np.log(left)
         if rank == 0:
             # Nothing deviates.
-            out[s, LOG_RATIO] = out[s, SHARE] = out[s, SCORE] = 0.0
-            out[s, ONE] = out[s, TWO] = out[s, THREE] = 0.0
+            out[s] = 0.0
+            out[s, NOISE] = np.nan
             continue
         if not likelihood and np.isnan(share[s]):
             continue

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.random_deviations import Sites
+from ..kernels.random_deviations import DeviationProducts
 from ..moments.moments import with_own_means
 from ..moments.random_intercept import RandomInterceptFit, random_intercept
 from . import gaussian_fits
@@ -29,7 +29,7 @@ from .base import SLOPES, VARIANCE, BoundModel, EnvironmentData, Fit, Level, Nul
 from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
 from .gaussian_mean import MeanGaussian
 from .invariance_test import Residuals
-from .random_deviations import GaussianRandomDeviations
+from .random_coefficients import GaussianRandomDeviations
 
 
 def centred_within(data: MultiEnvironmentData) -> MultiEnvironmentData:
@@ -268,7 +268,7 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
         return FreeBaselineRandomDeviations(GaussianRandomDeviations(data, self.n_jobs))
 
     @cached_property
-    def _sites(self) -> Sites:
+    def _sites(self) -> DeviationProducts:
         """Without products of the constant, which the kernel then takes for a column that others
         give"""
         sites = super()._sites

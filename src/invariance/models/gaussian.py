@@ -897,7 +897,7 @@ class LinearGaussian:
             if self.invariance == "mean":
                 what = f"environments {rows.design.in_words} are compared by one model"
                 raise SettingError(what, use(family="linear_gaussian"))
-            from .structured import StructuredDeviations
+            from .varying_coefficients import StructuredDeviations
 
             return StructuredDeviations(rows, n_jobs, self.prediction)
         if self.invariance == "mean":
@@ -905,7 +905,7 @@ class LinearGaussian:
 
             return MeanGaussian(data, n_jobs, self.prediction)
         if self.deviations == "random":
-            from .random_deviations import GaussianRandomDeviations
+            from .random_coefficients import GaussianRandomDeviations
 
             return GaussianRandomDeviations(data, n_jobs)
         if rows is not None:

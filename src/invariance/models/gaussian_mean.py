@@ -16,8 +16,8 @@ from ..kernels.generalised_least_squares import (
     LocalMoments,
     fit_from_moments,
     fit_from_rows,
-    score_lists,
-    score_lists_from_rows,
+    score_common_fits,
+    score_common_fits_from_rows,
 )
 from ..kernels.row_residuals import GroupRows
 from ..moments.moments import with_own_means
@@ -272,22 +272,19 @@ class MeanGaussian(GaussianModel):
         `pooled`."""
         n = len(masks)
         order = np.lexsort((np.arange(n), *masks.T[::-1]))
-        scores = _Scores(
-            *np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments))
-        )
+        found = *np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments))
 
         def one(part: slice) -> None:
-            rows = order[part]
-            found = [np.empty_like(values[rows[: len(values)]]) for values in scores]
-            given = self.local_moments, *self.pooled_lists(masks[rows]), *found
+            given = self.local_moments, *self.pooled_lists(masks[order[part]])
+            own = [values[part] for values in found]
             if from_rows:
-                score_lists_from_rows(self._rows, *given)
+                score_common_fits_from_rows(self._rows, *given, *own)
             else:
-                score_lists(*given)
-            for values, own in zip(scores, found, strict=True):
-                values[rows[: len(own)]] = own
+                score_common_fits(*given, *own)
 
         in_parts(n, self.n_jobs, one)
+        places = np.argsort(order)
+        scores = _Scores(*(values[places[: len(values)]] for values in found))
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and not from_rows and len(unknown):
             for part, decided in zip(

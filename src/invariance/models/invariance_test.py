@@ -514,10 +514,10 @@ def standardised(
 
 # The score statistic of random deviations, standardised, and its skewness (S,), where these explain
 # a share (S,) of the noise.
-_Score = Callable[[Floats], tuple[Floats, Floats]]
+Score = Callable[[Floats], tuple[Floats, Floats]]
 
 
-def score_p_values(score: _Score, share: Floats) -> Floats:
+def score_p_values(score: Score, share: Floats) -> Floats:
     """(S,) that deviations explain no more than this share (S,), at least those of no deviations,
     of which the statistic is another one"""
     shares = (share, np.zeros_like(share)) if np.any(share) else (share,)
@@ -525,7 +525,7 @@ def score_p_values(score: _Score, share: Floats) -> Floats:
 
 
 def score_difference(
-    score: _Score, share: Floats, n_rows: float, signal: Floats, ends: bool
+    score: Score, share: Floats, n_rows: float, signal: Floats, ends: bool
 ) -> Difference:
     """By which shares the score test does not reject; share (S,): the likeliest"""
     z, skew = score(np.zeros(len(share)))

@@ -16,7 +16,7 @@ from .additive import Additive
 from .base import BoundModel, EnvironmentData, Family, kind_of, link_of, moments_of, rows_of
 from .gaussian import LinearGaussian
 from .likelihood import ByLikelihood
-from .random_deviations import too_small_for_free
+from .random_coefficients import too_small_for_free
 from .regression import Regression
 
 AUTO = "auto"

@@ -1,11 +1,13 @@
 """A linear mixed model with a random intercept in each environment, from second moments.
 y = a + x·b + u_e + ε, Var u_e = ψ·Var ε: generalised least squares at the ψ of restricted maximum
-likelihood (REML)."""
+likelihood (REML). It is the model of `models.random_coefficients` in which the intercept alone
+deviates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,12 +15,12 @@ from .._tools.arrays import Floats, Integers
 from .moments import Moments
 
 # Share of a direction's scatter, after scaling, below which the columns depend on each other.
-_DEPENDENT = 1e-11
+_DEPENDENT_SHARE = 1e-11
 # ψ × rows of an average environment that is tried first, how many values, and how often the best is
 # looked at closer.
 _TRIED = 31
-_CLOSER = 3
-_FIRST = np.append(0.0, np.geomspace(1e-4, 1e14, _TRIED))
+_REFINEMENTS = 3
+_RATIOS_TRIED = np.append(0.0, np.geomspace(1e-4, 1e14, _TRIED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +59,15 @@ def random_intercept(
         """(R, r) coefficients of whitened columns, (R,) residual sums of squares and −2 log
         restricted likelihoods"""
         weights = counts / (1.0 + ratios[:, None] * counts)
-        moved = (
-            _between(counts[None], own[:, None])[:, :, 0] - _between(weights, own[:, None])[:, :, 0]
-        )
+        lost = partial(_lost_gaps, counts, weights)
+        moved = lost(own[:, None])[:, :, 0]
         right = products - moved @ means
         if means.shape[1] <= len(counts):
-            inner = np.eye(means.shape[1]) - means.T @ (
-                _between(counts[None], means) - _between(weights, means)
-            )
+            inner = np.eye(means.shape[1]) - means.T @ lost(means)
             found = np.linalg.solve(inner, right[:, :, None])[:, :, 0]
         else:
             each = np.eye(len(counts))
-            taken = _between(counts[None], each) - _between(weights, each)
+            taken = lost(each)
             inner = each - gram @ taken
             back = (taken @ np.linalg.solve(inner, (onto - moved @ gram)[:, :, None]))[:, :, 0]
             found = right + back @ means
@@ -119,8 +118,8 @@ def uncertainty(moments: Moments, columns: Integers, ratio: float) -> Floats:
 
 def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
     """The ψ ≥ 0 with the least criterion: on ever finer grids, then at the vertex of a parabola."""
-    ratios = unit * _FIRST
-    for _ in range(_CLOSER):
+    ratios = unit * _RATIOS_TRIED
+    for _ in range(_REFINEMENTS):
         best = int(np.argmin(criterion(ratios)))
         ratios = np.linspace(
             ratios[max(best - 1, 0)], ratios[min(best + 1, len(ratios) - 1)], _TRIED
@@ -137,10 +136,15 @@ def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
     )
 
 
-def _between(weights: Floats, values: Floats) -> Floats:
-    """(R, E, m) weights (R, E) times the differences of values (E, m) from their weighted means"""
-    means = weights @ values / weights.sum(axis=1)[:, None]
-    return np.asarray(weights[:, :, None] * (values - means[:, None]))
+def _lost_gaps(counts: Floats, weights: Floats, values: Floats) -> Floats:
+    """Return (R, E, m) differences of values (E, m) from their means, each mean weighted by counts
+    (E,), times these, less the same with weights (R, E)."""
+
+    def gaps(weights: Floats) -> Floats:
+        means = weights @ values / weights.sum(axis=1)[:, None]
+        return weights[:, :, None] * (values - means[:, None])
+
+    return gaps(counts[None]) - gaps(weights)
 
 
 def whitening_of(scatter: Floats) -> Floats:
@@ -148,7 +152,7 @@ def whitening_of(scatter: Floats) -> Floats:
     each other"""
     scale = inverse_roots(np.diagonal(scatter))
     values, vectors = np.linalg.eigh(scatter * scale[:, None] * scale)
-    kept = values > _DEPENDENT * len(values)
+    kept = values > _DEPENDENT_SHARE * len(values)
     return scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
 
 
@@ -158,7 +162,7 @@ def whitening_of_rows(X: Floats) -> Floats:
         return whitening_of(X.T @ X)
     scale = inverse_roots(np.einsum("nk,nk->k", X, X))
     _, roots, vectors = np.linalg.svd(X * scale, full_matrices=False)
-    kept = roots**2 > _DEPENDENT * X.shape[1]
+    kept = roots**2 > _DEPENDENT_SHARE * X.shape[1]
     return np.asarray(scale[:, None] * vectors[kept].T / roots[kept])
 
 

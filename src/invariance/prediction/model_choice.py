@@ -30,7 +30,7 @@ from ..models.base import (
     rows_of,
 )
 from ..models.free_baselines import FreeBaselines
-from ..models.random_deviations import GaussianRandomDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from ..moments.random_intercept import uncertainty

@@ -30,7 +30,7 @@ from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Level, kind_of, link_of
 from ..models.free_baselines import FreeBaselineRandomDeviations, SharedNoise
 from ..models.likelihood import ByLikelihood
-from ..models.random_deviations import too_small_for_free
+from ..models.random_coefficients import too_small_for_free
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior

@@ -40,7 +40,7 @@ from ..decisions.levels import LEFT_FREE
 from ..exceptions import SettingError, or_why_not
 from ..models.base import INVERSE_LINKS, Level, kind_of, link_of
 from ..models.bayesian import BayesianLinearGaussian
-from ..models.random_deviations import GaussianRandomDeviations
+from ..models.random_coefficients import GaussianRandomDeviations
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.summary import (

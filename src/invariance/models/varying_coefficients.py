@@ -1,20 +1,29 @@
 """The linear Gaussian model whose coefficients are compared along a variable, between crossed
 factors, or both; noise of sequences is autoregressive.
 
-Coefficients of W = (1, columns of z) may deviate by factors, as fixed effects W ⊗ (their levels),
-tested by the F test; and along the variable, as random effects Z = WT ⊗ B of ten cosines B, tested
-by a score statistic Q with a three-moment null. With W and the factors swept out, all that is asked
-of Z are the eigenvalues of C = Z'Z and the squares of s = Z'y along its eigenvectors: whitened by
-deviations of share δ, C has the eigenvalues γ/(1 + δγ).
+It is the model of `random_coefficients` with another Z. Coefficients of W = (1, columns of z) may
+deviate by factors, as fixed effects W ⊗ (their levels), tested by the F test; and along the
+variable, as random effects Z = WT ⊗ B of ten cosines B, tested by the score statistic. With W and
+the factors swept out, all that is asked of Z are the eigenvalues of C = Z'MZ and the squares of s =
+Z'My along its eigenvectors: likelihood and score test are sums over these.
+
+In sequences rows are those of the filter 1 − a₁L − … − a_qL^q, a from the residuals of the subset's
+pooled fit (Cochrane and Orcutt 1949, J. Am. Stat. Assoc. 44, 32-61), in two rounds.
+
+References
+----------
+Hastie and Tibshirani (1993), J. R. Stat. Soc. B 55, 757-796: varying coefficients.
+Self and Liang (1987), J. Am. Stat. Assoc. 82, 605-610: the law of −2 log Λ of
+a variance that is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +42,6 @@ from ..exceptions import DataError, use
 from ..moments.random_intercept import inverse_roots, whitening_of
 from .base import (
     PIVOT_TOLERANCE,
-    BoundModel,
     EnvironmentData,
     Estimates,
     Fit,
@@ -49,18 +57,17 @@ from .invariance_test import (
     CAP,
     Difference,
     Residuals,
+    Score,
     Tolerance,
     f_difference,
     joint_p_value,
     mean_p_values,
-    score_difference,
     score_p_values,
-    standardised,
 )
-from .random_deviations import DeviationModel
+from .random_coefficients import DeviationModel, FigureName, score_of_spectrum
 
 N_COSINES = 10
-_ROUNDS = 2
+_AR_ROUNDS = 2
 # 1 less the sum of autoregressive coefficients, below which levels are hardly told from noise.
 _NEAR_UNIT_ROOT = 0.1
 # Share of the rows that deviations of factors may take before their test sees little.
@@ -69,14 +76,14 @@ _MOST_SPENT = 0.5
 # support.
 _SMALLEST_SPREAD = 1e-14
 # Numbers that may be held at once while rows are read.
-_AT_ONCE = 1 << 22
+_NUMBERS_AT_ONCE = 1 << 22
 # Fits that are remembered; a walk asks about each subset several times.
-_MOST_KNOWN = 1 << 15
+_MAX_FITS_KEPT = 1 << 15
 # Shares of the noise at which the likelihood of deviations is looked at first, and rounds that
 # close in on the largest.
 _SHARES = 33
-_LARGEST_SHARE = 1e4
-_CLOSER = 7
+_LARGEST_VARIANCE_SHARE = 1e4
+_SHARE_ROUNDS = 7
 # −2 log Λ of a variance that is 0: a half of a chi-square with one degree of freedom, and 0 in the
 # other half.
 _MEAN_RE = 0.5
@@ -93,12 +100,16 @@ def cosines(values: Floats) -> Floats:
 
 
 class Modulators(NamedTuple):
-    """values (N, m): 1, the levels but the first of each factor, cosines; groups, along: which
-    columns are the constant and each factor's levels, and which are cosines"""
+    """values (N, m): 1, the levels but the first of each factor, cosines; groups: which columns are
+    the constant, each factor's levels and, last, cosines"""
 
     values: Floats
     groups: tuple[slice, ...]
-    along: slice
+
+    @property
+    def n_fixed(self) -> int:
+        """Columns that are no cosines"""
+        return self.groups[-1].start
 
     @classmethod
     def of(cls, design: Design) -> Modulators:
@@ -108,32 +119,36 @@ class Modulators(NamedTuple):
         parts.append(np.empty((len(design.units), 0)))
         if design.variable is not None:
             parts[-1] = cosines(design.values)
-        *groups, along = _side_by_side(part.shape[1] for part in parts)
-        return cls(np.hstack(parts), tuple(groups), along)
+        return cls(np.hstack(parts), _consecutive(part.shape[1] for part in parts))
 
 
-def _side_by_side(widths: Iterable[int]) -> list[slice]:
+def _consecutive(widths: Iterable[int]) -> tuple[slice, ...]:
     ends = np.cumsum([0, *widths]).tolist()
-    return [slice(*pair) for pair in pairwise(ends)]
+    return tuple(slice(*pair) for pair in pairwise(ends))
 
 
 class Swept(NamedTuple):
-    """What one subset leaves, of n rows. rank, pooled: of the common fit and its residual sum of
-    squares; full_rank, full: with the factors' deviations; gammas, squares: eigenvalues of C,
-    squares of s along them; share: of deviations along the variable; beta (k + 1,): of the common
-    fit; filter (q + 1,): 1 and −a; r2: of the plain fit"""
+    """The fits to one subset, of n rows. full, full_rank: residual sum of squares and rank of the
+    fit with the factors' deviations; pooled, rank: of the common fit; share: of deviations along
+    the variable; r2: of the plain fit; gammas, squares: eigenvalues of C, squares of s along them;
+    beta (d + 1,): of the common fit, 0 for columns that it has not; filter (q + 1,): 1 and −a"""
 
-    rank: int
-    pooled: float
-    full_rank: int
     full: float
-    gammas: Floats
-    squares: Floats
+    pooled: float
+    full_rank: float
+    rank: float
     share: float
     log_ratio: float
+    r2: float
+    gammas: Floats
+    squares: Floats
     beta: Floats
     filter: Floats
-    r2: float
+
+
+# Places in `Swept`, and what stands there of a subset outside the support
+FULL, POOLED, FULL_RANK, RANK, SHARE, LOG_RATIO, R2 = range(N_FIGURES := 7)
+_OUTSIDE = (*[np.nan] * N_FIGURES, (), ())
 
 
 class Assembled(NamedTuple):
@@ -146,32 +161,6 @@ class Assembled(NamedTuple):
     filter: Floats
     plain: Floats
     turn: Floats
-
-
-class ScoreTest(NamedTuple):
-    """Of S subsets. gammas, squares (S, k), 0 beyond those that there are; rss, freedom (S,):
-    without deviations"""
-
-    gammas: Floats
-    squares: Floats
-    rss: Floats
-    freedom: Floats
-
-    def standardised(self, share: Floats) -> tuple[Floats, Floats]:
-        """(S,) Q less its mean in standard deviations, and its skewness, where deviations explain
-        this share (S,)"""
-        shrunk = 1.0 / (1.0 + share[:, None] * self.gammas)
-        kept = self.gammas * shrunk
-        left = self.rss - share * np.sum(self.squares * shrunk, axis=1)
-        traces = (np.sum(kept**power, axis=1) for power in (1, 2, 3))
-        statistic = np.sum(self.squares * shrunk**2, axis=1) / np.maximum(
-            left, np.finfo(float).tiny
-        )
-        return standardised(statistic, self.freedom, *traces)
-
-    def p_values(self, share: Floats) -> Floats:
-        """(S,) that deviations explain no more than this share (S,)"""
-        return score_p_values(self.standardised, share)
 
 
 class ComponentTest(NamedTuple):
@@ -199,8 +188,8 @@ class Curves(NamedTuple):
 
 
 def sweep_out(products: Floats, first: slice | Integers, n: int) -> tuple[int, Floats]:
-    """Rank of some columns, and the products of the columns from the n-th on with those swept out.
-    A pivot must have a share of the length of its column."""
+    """Return the rank of some columns, and the products of the columns from the n-th on after the
+    first are swept out. A pivot must have a share of the length of its column."""
     gram = products[first][:, first]
     if not len(gram):
         return 0, products[n:, n:]
@@ -212,13 +201,42 @@ def sweep_out(products: Floats, first: slice | Integers, n: int) -> tuple[int, F
     return rank, products[n:, n:] - half.T @ half
 
 
+def spectrum(gram: Floats, scores: Floats, least: float = 0.0) -> tuple[Floats, Floats]:
+    """Return eigenvalues (m,) of products (m, m), 0 up to the least, and squares of scores (m,) or
+    (m, S) along their eigenvectors."""
+    gammas, vectors = np.linalg.eigh(gram)
+    squares = (vectors.T @ scores) ** 2
+    none = ~(gammas > least)
+    gammas[none] = 0.0
+    squares[none] = 0.0
+    return gammas, squares
+
+
+def filtered(products: Floats, filter: Floats) -> Floats:
+    """Return products (d, d) of columns prewhitened by a filter (q + 1,), from products of lagged
+    columns (q + 1, d, q + 1, d)."""
+    return np.asarray(filter @ np.tensordot(filter, products, 1))
+
+
+def autoregression(products: Floats) -> Floats:
+    """Return the filter (q + 1,), 1 and −a, of the residuals of a fit to columns, from products of
+    lagged columns and, last, the outcome (q + 1, k + 1, q + 1, k + 1)."""
+    filter = np.eye(len(products))[0]
+    for _ in range(_AR_ROUNDS if len(filter) > 1 else 0):
+        left = filtered(products, filter)
+        weights = np.append(-np.linalg.lstsq(left[:-1, :-1], left[:-1, -1])[0], 1.0)
+        lagged = np.tensordot(weights, products, (0, 1)) @ weights
+        filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
+    return filter
+
+
 def likeliest_share(
     gammas: Floats, squares: Floats, whole: Floats, rss: float, n: int
 ) -> tuple[float, float]:
-    """ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z before
-    anything is swept out"""
-    logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_SHARE), _SHARES)
-    for _ in range(_CLOSER):
+    """Return ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z, of
+    which nothing is swept out."""
+    logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_VARIANCE_SHARE), _SHARES)
+    for _ in range(_SHARE_ROUNDS):
         shares = np.exp(logs)[:, None]
         left = 1.0 - np.sum(shares * squares / (1.0 + shares * gammas), axis=1) / rss
         lost = 0.5 * n * np.log(left) + 0.5 * np.sum(np.log1p(shares * whole), axis=1)
@@ -246,8 +264,8 @@ class StructuredDeviations(DeviationModel):
         self.windows = self.design.windows
         self.n_windows = len(self.windows)
         self.kind = f"linear Gaussian, compared {printable(self.design.in_words)}"
-        self._memory = Memory(_MOST_KNOWN)
-        needed = self.modulators.along.start + 2
+        self._memory = Memory(_MAX_FITS_KEPT)
+        needed = self.modulators.n_fixed + 2
         columns = int(self.moments.present[-1].sum())
         if self.n_windows < max(needed, columns if self._in_sequence else 0):
             raise DataError(self._too_few(needed))
@@ -308,7 +326,7 @@ class StructuredDeviations(DeviationModel):
         lags = self.windows.shape[1]
         size = (self._columns.shape[1] - 1) * self.modulators.values.shape[1] + 1
         total = np.zeros((lags * size, lags * size))
-        step = max(1, _AT_ONCE // (size * lags))
+        step = max(1, _NUMBERS_AT_ONCE // (size * lags))
         for start in range(0, self.n_windows, step):
             rows = self.windows[start : start + step]
             columns = self._columns[rows]
@@ -318,24 +336,6 @@ class StructuredDeviations(DeviationModel):
             total += lagged.T @ lagged
         return total.reshape(lags, size, lags, size)
 
-    def _filtered(self, filter: Floats, places: Integers) -> Floats:
-        """(k, k) products of expanded columns `places` (k,), prewhitened by a filter (q + 1,)"""
-        products = self._products[:, places][:, :, :, places]
-        return np.asarray(filter @ np.tensordot(filter, products, 1))
-
-    def _autoregression(self, places: Integers) -> Floats:
-        """(q + 1,) 1 and −a of the residuals of a fit to columns and, last, the outcome (k + 1,) of
-        all rows"""
-        q = self.windows.shape[1] - 1
-        filter = np.eye(q + 1)[0]
-        for _ in range(_ROUNDS if q else 0):
-            filtered = self._filtered(filter, places)
-            weights = np.append(-np.linalg.lstsq(filtered[:-1, :-1], filtered[:-1, -1])[0], 1.0)
-            products = self._products[:, places][:, :, :, places]
-            lagged = np.tensordot(weights, products, (0, 1)) @ weights
-            filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
-        return filter
-
     def _used(self, masks: Mask) -> Mask:
         """(S, q) columns of subsets (S, p), without those that others of their feature give"""
         return np.asarray(
@@ -343,7 +343,7 @@ class StructuredDeviations(DeviationModel):
         )
 
     def swept(self, masks: Mask) -> list[Swept | None]:
-        """Of each of the subsets (S, p), None outside the support"""
+        """Return the fits to each of the subsets (S, p), None outside the support."""
 
         def computed(used: Mask) -> list[Swept | None]:
             found: list[Swept | None] = [None] * len(used)
@@ -366,167 +366,156 @@ class StructuredDeviations(DeviationModel):
     def _assembled(self, columns: Integers) -> Assembled:
         """Of the common fit of columns (k,), deviations by factors and along the variable, and the
         outcome"""
-        m = self.modulators.values.shape[1]
-        base = m * np.append(0, 1 + columns)
-        of_y = [m * (self._columns.shape[1] - 1)]
-        filter = self._autoregression(np.append(base, of_y))
-        groups = [*self.modulators.groups, self.modulators.along]
-        places = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in groups]
-        parts = _side_by_side(map(len, places))
-        products = self._filtered(filter, np.concatenate([*places, of_y]))
-        plain = self._filtered(np.eye(len(filter))[0], np.append(base, of_y))
-        turn = np.zeros((len(base), len(base)))
-        if self.design.variable is not None:
-            # Coordinates of W in which its products are those of n rows times the identity, over k;
-            # in sequences of such a length that prewhitened deviations, too, explain the share of
-            # the noise that they are said to.
-            n = self.n_windows
-            values, vectors = np.linalg.eigh(plain[:-1, :-1])
-            turn = vectors * np.sqrt(n / len(base) / np.maximum(values, _SMALLEST_SPREAD * n))
-            along = parts[-1]
-            for view in (products, products.T):
-                rows = view[along]
-                view[along] = (turn.T @ rows.reshape(len(turn), -1)).reshape(rows.shape)
-            if self._in_sequence:
-                factor = np.sqrt(n / np.trace(products[along, along]))
-                turn = factor * turn
-                products[along] *= factor
-                products[:, along] *= factor
-        return Assembled(products, tuple(parts), filter, plain, turn)
-
-    def _swept(self, columns: Integers) -> Swept | None:
-        products, parts, filter, plain, _ = self._assembled(columns)
         k = len(columns) + 1
         n = self.n_windows
-        fixed = parts[-1].start
-        smallest = PIVOT_TOLERANCE * products[-1, -1]
-        rank, left = sweep_out(products, slice(k), k)
-        if rank < k or n <= k or left[-1, -1] < smallest:
-            return None
-        pooled = float(left[-1, -1])
-        full_rank = rank
-        if fixed > k:
-            full_rank, left = sweep_out(products, slice(fixed), fixed)
+        m = self.modulators.values.shape[1]
+        base = m * np.append(0, 1 + columns)
+        places = [
+            (base[:, None] + np.arange(part.start, part.stop)).ravel()
+            for part in self.modulators.groups
+        ]
+        *_, along = parts = _consecutive(map(len, places))
+        at = np.concatenate([*places, [m * (self._columns.shape[1] - 1)]])
+        lagged = self._products[:, at][:, :, :, at]
+        common = np.append(np.arange(k), -1)
+        of_common = lagged[:, common][:, :, :, common]
+        filter = autoregression(of_common)
+        products = filtered(lagged, filter)
+        plain = of_common[0, :, 0]
+        # Coordinates of W in which its products are those of n rows times the identity, over k; in
+        # sequences of such a length that prewhitened deviations, too, explain the share of the
+        # noise that they are said to.
+        values, vectors = np.linalg.eigh(plain[:-1, :-1])
+        turn = vectors * np.sqrt(n / k / np.maximum(values, _SMALLEST_SPREAD * n))
+        for view in (products, products.T):
+            rows = view[along]
+            view[along] = (turn.T @ rows.reshape(k, -1)).reshape(rows.shape)
+        if self._in_sequence:
+            factor = np.sqrt(n / np.trace(products[along, along]))
+            turn = factor * turn
+            products[along] *= factor
+            products[:, along] *= factor
+        return Assembled(products, parts, filter, plain, turn)
+
+    def _swept(self, columns: Integers) -> Swept | None:
+        products, (*_, along), filter, plain, _ = self._assembled(columns)
+        k = len(columns) + 1
+        n = self.n_windows
+        (rank, common), (full_rank, left) = (
+            sweep_out(products, slice(stop), stop) for stop in (k, along.start)
+        )
+        pooled = float(common[-1, -1])
         full = float(left[-1, -1])
-        if n <= full_rank or full < smallest:
+        if rank < k or n <= full_rank or min(full, pooled) < PIVOT_TOLERANCE * products[-1, -1]:
             return None
-        beta = np.asarray(np.linalg.solve(products[:k, :k], products[:k, -1]), dtype=float)
+        beta = np.zeros(self._columns.shape[1] - 1)
+        beta[np.append(0, 1 + columns)] = np.linalg.solve(products[:k, :k], products[:k, -1])
         missed = sweep_out(plain, slice(k), k)[1][0, 0]
         r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
-        gammas, vectors = np.linalg.eigh(left[:-1, :-1])
-        gammas = np.where(gammas > PIVOT_TOLERANCE * n, gammas, 0.0)
-        squares = np.where(gammas > 0.0, (vectors.T @ left[:-1, -1]) ** 2, 0.0)
+        gammas, squares = spectrum(left[:-1, :-1], left[:-1, -1], PIVOT_TOLERANCE * n)
         share = 0.0
         gained = 0.0
         if len(gammas):
-            whole = np.maximum(np.linalg.eigvalsh(products[parts[-1], parts[-1]]), 0.0)
+            whole = np.maximum(np.linalg.eigvalsh(products[along, along]), 0.0)
             share, gained = likeliest_share(gammas, squares, whole, full, n)
         log_ratio = 0.5 * n * np.log(full / pooled) + gained
         return Swept(
-            rank, pooled, full_rank, full, gammas, squares, share, log_ratio, beta, filter, r2
+            full, pooled, full_rank, rank, share, log_ratio, r2, gammas, squares, beta, filter
         )
 
     # ---------------------------------------------------------------- log Λ, gains and tests
 
-    def _figures(
-        self, masks: ArrayLike, figure: Callable[[Swept], float], missing: float
-    ) -> Floats:
-        """(S,) of subsets, where some are outside the support"""
-        found = self.swept(as_masks(masks, self.n_features))
-        return np.array([missing if each is None else figure(each) for each in found])
+    def _figures(self, masks: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """(S, 7) figures of `Swept`, NaN outside the support, and (S, k) gammas and squares"""
+        swept = self.swept(as_masks(masks, self.n_features))
+        rows: list[Any] = [_OUTSIDE if each is None else each for each in swept]
+        gammas, squares = (
+            np.array([*zip_longest(*(row[place] for row in rows), fillvalue=0.0)]).T
+            for place in (N_FIGURES, N_FIGURES + 1)
+        )
+        return np.array([row[:N_FIGURES] for row in rows]).reshape(-1, N_FIGURES), gammas, squares
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        values = self._figures(masks, lambda each: each.log_ratio, -np.inf)
-        return values + self.prediction * self.gain_many(masks) if self.prediction > 0.0 else values
-
-    def gain_many(self, masks: ArrayLike) -> Floats:
-        """Of the fit to prewhitened rows, where noise is autoregressive."""
-        pooled = self._figures(masks, lambda each: each.pooled, np.inf)
-        return np.asarray(0.5 * self.n_windows * np.log(self._empty / pooled))
+    def figure(self, masks: ArrayLike, name: FigureName) -> Floats:
+        """The gain is that of the fit to prewhitened rows."""
+        figures = self._figures(masks)[0]
+        if name == "gain":
+            return np.asarray(0.5 * self.n_windows * np.log(self._empty / figures[:, POOLED]))
+        return figures[:, SHARE if name == "share" else LOG_RATIO]
 
     def r2_many(self, masks: ArrayLike) -> Floats:
-        return self._figures(masks, lambda each: each.r2, np.nan)
+        return self._figures(masks)[0][:, R2]
 
     @property
     def n_informative(self) -> int:
         return self.n_windows
 
     def deviation_shares(self, masks: ArrayLike) -> Floats:
-        """Estimates of ω² along the variable."""
-        if self.design.factors:
-            return super().deviation_shares(masks)
-        return self._figures(masks, lambda each: each.share, np.nan)
+        """Estimates of ω² along the variable; NaN beside deviations of factors."""
+        share = super().deviation_shares(masks)
+        return np.full_like(share, np.nan) if self.design.factors else share
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Exact for factors; along a variable that of a variance which is 0, for many rows."""
         n = self.n_windows
-        rank = self._figures(masks, lambda each: each.rank, 0.0)
-        full_rank = self._figures(masks, lambda each: each.full_rank, 0.0)
-        along = self._figures(masks, lambda each: float(len(each.gammas) > 0), 0.0)
-        less = 0.5 * (n - rank)
-        full = 0.5 * (n - full_rank)
+        ranks = self._figures(masks)[0][:, [FULL_RANK, RANK]]
+        along = self.design.variable is not None
+        full, less = 0.5 * (n - ranks).T
         mean = n * (digamma(less) - digamma(full)) + _MEAN_RE * along
         variance = n**2 * (polygamma(1, full) - polygamma(1, less)) + _VARIANCE_RE * along
-        return Null.of_deviance(mean, variance, full_rank - rank + along)
+        return Null.of_deviance(mean, np.nan_to_num(variance), -np.diff(ranks)[:, 0] + along)
+
+    def score(self, masks: Mask) -> Score:
+        figures, gammas, squares = self._figures(masks)
+        freedom = self.n_windows - figures[:, FULL_RANK]
+        return score_of_spectrum(gammas, squares, figures[:, FULL], freedom)
 
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
         """By the F test of factors and the score test along the variable, joined by Fisher's
         rule."""
-        inside, kept = self._inside(masks)
-        p_values = np.full(len(masks), np.nan)
-        if kept:
-            allowed = self.tolerated_mean(masks[inside], tolerance)
-            p_values[inside] = self._joined(self._residuals(kept), self._score_test(kept), allowed)
-        return p_values
+        residuals = self._residuals(masks)
+        allowed = self.tolerated_mean(masks, tolerance)
+        p_values = self._joined(residuals, self.score(masks), allowed)
+        return np.where(np.isnan(residuals.rss[:, 0]), np.nan, p_values)
 
-    def _inside(self, masks: Mask) -> tuple[Mask, list[Swept]]:
-        """Which subsets (S,) are inside the support, and what these leave"""
-        found = self.swept(masks)
-        inside = np.array([each is not None for each in found], dtype=bool)
-        return inside, [each for each in found if each is not None]
-
-    def _joined(self, residuals: Residuals, score: ScoreTest, allowed: Floats) -> Floats:
+    def _joined(self, residuals: Residuals, score: Score, allowed: Floats) -> Floats:
         """(S,) p-values of factors, along the variable given these, or of both"""
         parts = []
         if self.design.factors:
             parts.append(mean_p_values(residuals, allowed))
         if self.design.variable is not None:
-            parts.append(score.p_values(allowed / self.n_windows))
+            parts.append(score_p_values(score, allowed / self.n_windows))
         return parts[0] if len(parts) == 1 else joint_p_value(*parts)
 
-    def _residuals(self, found: list[Swept]) -> Residuals:
-        """Of the fits with factors' deviations and, last, without, as if they were an environment
-        and the pool"""
-        rss = np.array([(f.full, f.pooled) for f in found])
-        ranks = np.array([(f.full_rank - 1, f.rank - 1) for f in found])
-        return Residuals(rss, ranks, np.full(2, float(self.n_windows)), self._empty)
+    def _residuals(self, masks: Mask) -> Residuals:
+        """Return residuals of the fits with factors' deviations and, last, without."""
+        figures = self._figures(masks)[0]
+        full, pooled, full_rank, rank = figures.T[: RANK + 1]
+        return self._nested(full, full_rank, pooled, rank, self._empty)
 
-    def _score_test(self, found: list[Swept]) -> ScoreTest:
-        gammas = np.array([*zip_longest(*(f.gammas for f in found), fillvalue=0.0)]).T
-        squares = np.array([*zip_longest(*(f.squares for f in found), fillvalue=0.0)]).T
-        rss, rank = np.array([(f.full, f.full_rank) for f in found]).T
-        return ScoreTest(gammas, squares, rss, self.n_windows - rank)
+    def _nested(
+        self, full: Floats, full_rank: Floats, pooled: Floats, rank: Floats, total: float = 1.0
+    ) -> Residuals:
+        """Return residuals of fits (S,) and of others that are nested in them, as if they were an
+        environment and the pool."""
+        counts = np.full(2, float(self.n_windows))
+        ranks = np.column_stack([full_rank, rank]) - 1.0
+        return Residuals(np.column_stack([full, pooled]), ranks, counts, total)
 
     @cached_property
     def _empty(self) -> float:
         """Residual sum of squares of the empty subset"""
         (found,) = self.swept(np.zeros((1, self.n_features), dtype=bool))
         if found is None:
-            raise DataError(self._too_few(self.modulators.along.start + 2))
+            raise DataError(self._too_few(self.modulators.n_fixed + 2))
         return found.pooled
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         """Of factors, or along the variable: the larger one."""
-        inside, kept = self._inside(as_masks(masks, self.n_features))
-        shares = np.full((3, len(inside)), np.nan)
-        residuals = self._residuals(kept)
-        parts = [f_difference(residuals, ends)] if self.design.factors else []
+        chosen = as_masks(masks, self.n_features)
+        parts = [f_difference(self._residuals(chosen), ends)] if self.design.factors else []
         if self.design.variable is not None:
-            share = np.array([f.share for f in kept])
-            score = self._score_test(kept).standardised
-            parts.append(score_difference(score, share, self.n_windows, residuals.signal, ends))
-        shares[:, inside] = np.fmax.reduce(np.array(parts))
-        return Difference(*shares)
+            parts.append(super().difference(chosen, ends))
+        return Difference(*np.fmax.reduce(np.array(parts)))
 
     # ---------------------------------------------------------------- what differs, of one subset
 
@@ -576,16 +565,14 @@ class StructuredDeviations(DeviationModel):
             (full, rank), (left, rank_left) = fitted(nested), fitted([*nested, part])
             p_values = np.full(2, np.nan)
             if rank_left < rank:
-                both = Residuals(
-                    np.tile([found.full, found.full + left - full], (2, 1)),
-                    np.tile(found.full_rank - np.array([1.0, 1.0 + rank - rank_left]), (2, 1)),
-                    np.full(2, float(self.n_windows)),
-                    1.0,
-                )
+                without = found.full + left - full, found.full_rank + rank_left - rank
+                fits = np.tile([found.full, found.full_rank, *without], (2, 1))
+                both = self._nested(*fits.T)
                 p_values = mean_p_values(both, allowed)
             tests.append(ComponentTest(name, False, *p_values.tolist()))
         if self.design.variable is not None:
-            p_values = self._score_test([found, found]).p_values(allowed / self.n_windows)
+            twice = self.score(np.tile(mask, (2, 1)))
+            p_values = score_p_values(twice, allowed / self.n_windows)
             tests.append(ComponentTest(self.design.variable.column, True, *p_values.tolist()))
         return tuple(tests)
 
@@ -610,8 +597,9 @@ class StructuredDeviations(DeviationModel):
         # Of the level and each coefficient, on average over the levels of factors
         average = self.modulators.values.mean(axis=0)
         k = len(columns) + 1
-        usual = np.hstack([np.kron(np.eye(k), average[part]) for part in self.modulators.groups])
-        basis = self.modulators.values[rows, None, self.modulators.along]
+        *fixed_groups, along = self.modulators.groups
+        usual = np.hstack([np.kron(np.eye(k), average[part]) for part in fixed_groups])
+        basis = self.modulators.values[rows, None, along]
         weights = np.concatenate(
             [np.tile(usual, (len(rows), 1, 1)), np.kron(assembled.turn, basis)], axis=2
         )
@@ -641,64 +629,50 @@ class StructuredDeviations(DeviationModel):
         square = left[:-1, :-1].reshape(k, N_COSINES, k, N_COSINES)
         c = np.einsum("gj,gbhd,hj->jbd", own, square, own)
         s = own.T @ left[:-1, -1].reshape(k, N_COSINES)
-        gammas, vectors = np.linalg.eigh(c)
-        squares = np.where(gammas > 0.0, np.einsum("jbd,jb->jd", vectors, s) ** 2, 0.0)
+        gammas, squares = np.array([*map(spectrum, c, s)]).swapaxes(0, 1)
         left_over = np.full(k, found.full)
         freedom = np.full(k, float(self.n_windows - found.full_rank))
-        return ScoreTest(np.maximum(gammas, 0.0), squares, left_over, freedom).p_values(np.zeros(k))
+        score = score_of_spectrum(gammas, squares, left_over, freedom)
+        return score_p_values(score, np.zeros(k))
 
     # ---------------------------------------------------------------- spread
 
     @cached_property
-    def _sizes(self) -> tuple[Floats, Floats, Floats]:
+    def _spread_basis(self) -> tuple[Floats, Floats]:
         """Of modulators in windows, for absolute residuals: an orthonormal basis (n, r) of constant
-        and factors, what these leave of the cosines, along the eigenvectors of its products, and
-        the eigenvalues"""
+        and factors, and what these leave of the cosines"""
         values = self.modulators.values[self.windows[:, 0]]
-        fixed = values[:, : self.modulators.along.start]
+        fixed = values[:, : self.modulators.n_fixed]
         basis = fixed @ whitening_of(fixed.T @ fixed)
-        beside = values[:, self.modulators.along]
-        left = beside - basis @ (basis.T @ beside)
-        gammas, vectors = np.linalg.eigh(left.T @ left)
-        return basis, left @ vectors, gammas
+        beside = values[:, self.modulators.groups[-1]]
+        return basis, beside - basis @ (basis.T @ beside)
 
     def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
         """Residuals (s, n) of the common fits of subsets (S, p), prewhitened, of some subsets at a
         time"""
-        step = max(1, _AT_ONCE // self.data.n_rows)
+        step = max(1, _NUMBERS_AT_ONCE // self.data.n_rows)
         for start in range(0, len(masks), step):
             part = slice(start, min(start + step, len(masks)))
-            weights = np.zeros((part.stop - start, self._columns.shape[1]))
-            weights[:, -1] = 1.0
-            _, found = self._inside(masks[part])
-            for row, used, each in zip(weights, self._used(masks[part]), found, strict=True):
-                row[:-1][np.append(True, used)] = -each.beta
+            found = [each for each in self.swept(masks[part]) if each is not None]
+            weights = np.array([np.append(-each.beta, 1.0) for each in found])
             # No product of matrices: its rows round together.
             errors = np.einsum("sd,nd->sn", weights, self._columns)
             filters = np.array([each.filter for each in found])
             yield part, np.einsum("snq,sq->sn", errors[:, self.windows], filters)
 
-    def spread_p_values(self, masks: Mask, tau: float) -> Floats:
-        """(S,) Levene's test along the variable and between the factors"""
-        p_values = np.ones(len(masks))
+    def levene(self, sizes: Floats, tau: float) -> Floats:
+        """Along the variable and between the factors"""
         n = float(self.n_windows)
-        basis, beside, gammas = self._sizes
-        rank = basis.shape[1]
-        for part, errors in self.noise(masks):
-            sizes = np.abs(errors)
-            squares = np.einsum("sn,sn->s", sizes, sizes)
-            full = squares - np.sum(np.einsum("sn,nr->sr", sizes, basis) ** 2, axis=1)
-            along = np.einsum("sn,nb->sb", sizes, beside) ** 2
-            means = sizes.mean(axis=1)
-            pooled = squares - n * means**2
-            ranks = np.tile([rank - 1.0, 0.0], (len(sizes), 1))
-            residuals = Residuals(np.column_stack([full, pooled]), ranks, np.full(2, n), 1.0)
-            score = ScoreTest(
-                np.tile(gammas, (len(sizes), 1)), along, full, np.full(len(sizes), n - rank)
-            )
-            allowed = n * tau**2 * means**2 / (pooled / n)
-            p_values[part] = self._joined(residuals, score, allowed)
-        return p_values
+        basis, beside = self._spread_basis
+        rank = np.full(len(sizes), float(basis.shape[1]))
+        squares = np.einsum("sn,sn->s", sizes, sizes)
+        full = squares - np.sum(np.einsum("sn,nr->sr", sizes, basis) ** 2, axis=1)
+        means = sizes.mean(axis=1)
+        pooled = squares - n * means**2
+        gammas, along = spectrum(beside.T @ beside, np.einsum("sn,nb->bs", sizes, beside))
+        score = score_of_spectrum(gammas, along.T, full, n - rank)
+        residuals = self._nested(full, rank, pooled, np.ones(len(sizes)))
+        return self._joined(residuals, score, n * tau**2 * means**2 / (pooled / n))
 
     # ---------------------------------------------------------------- fits
 
@@ -754,7 +728,7 @@ class StructuredDeviations(DeviationModel):
     @property
     def largest_size(self) -> int:
         return largest_size(
-            [self.n_windows // self.modulators.along.start], self.moments.varying_widths[-1:]
+            [self.n_windows // self.modulators.n_fixed], self.moments.varying_widths[-1:]
         )
 
     def check_max_size(self, max_size: int) -> None:
@@ -769,15 +743,10 @@ class StructuredDeviations(DeviationModel):
         few = super().too_few_rows(masks)
         few[:, -1] = (
             masks @ self.moments.varying_widths[-1] + 1
-        ) * self.modulators.along.start + 1 > self.n_windows
+        ) * self.modulators.n_fixed + 1 > self.n_windows
         return few
 
     @property
     def steps_per_subset(self) -> int:
         columns = (self.features.n_columns / 2 + 1) * self.modulators.values.shape[1]
         return int(300_000 * max(1.0, (columns / 100) ** 2))
-
-    def without(self, environment: Hashable) -> BoundModel:
-        return self.of(
-            self.data.choosing([label for label in self.data.environments if label != environment])
-        )
