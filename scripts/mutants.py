@@ -1318,12 +1318,8 @@ MUTANTS = (
         "the variance between environments is not restricted maximum likelihood",
         old="new",
         file="decisions/heterogeneity.py",
-        find=(
-            "    return np.asarray(\n"
-            "        0.5 * (((weights * around) ** 2).sum(axis=0) - total + (weights**2).sum(axis=0) / total)\n"
-            "    )\n"
-        ),
-        replace="    return np.asarray(0.5 * (((weights * around) ** 2).sum(axis=0) - total))\n",
+        find="slope = 0.5 * (((weights * around) ** 2).sum(axis=0) - total + share)",
+        replace="slope = 0.5 * (((weights * around) ** 2).sum(axis=0) - total)",
         tests=("tests/decisions/test_meta_analysis.py",),
     ),
     Mutant(

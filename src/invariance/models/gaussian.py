@@ -30,6 +30,7 @@ from ..kernels.row_residuals import (
 )
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
+from ..moments.least_squares import LeastSquares
 from ..moments.moments import Moments, rest_moments
 from . import gaussian_fits
 from .base import (
@@ -407,13 +408,30 @@ class GaussianModel(MomentModel):
         return part.ranks(chosen)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        return gaussian_fits.linear_fit(
-            self.data, self.moments, as_mask(subset, self.feature_names), local
-        )
+        mask = as_mask(subset, self.feature_names)
+        fits = self.group_fits(mask) if local else ()
+        return gaussian_fits.linear_fit(self.data, self.moments, mask, local, fits)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        columns = self.features.expand(as_mask(subset, self.feature_names))
-        return gaussian_fits.linear_errors(self.data, self.moments, columns)
+        mask = as_mask(subset, self.feature_names)
+        chosen = self.features.expand(mask)
+        return gaussian_fits.linear_errors(
+            self.data, self.moments, chosen, fits=self.group_fits(mask)
+        )
+
+    def group_fits(self, mask: Mask) -> list[LeastSquares]:
+        """Return least squares of a subset (p,) in each environment and the pool, found once for
+        the latest subset."""
+
+        def compute(new: Mask) -> list[list[LeastSquares]]:
+            chosen = self.features.expand(new[0])
+            return [gaussian_fits.group_fits(self.data, self.moments, chosen)]
+
+        return self._group_fits.of(mask[None], compute)[0]
+
+    @cached_property
+    def _group_fits(self) -> Memory:
+        return Memory(1)
 
 
 def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
