@@ -753,7 +753,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(
             sentences=[f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."]
         )
-    price = decision.known["price"]
+    price = decision.cost
     if price is not None and len(price.environments):
         errors = {
             "Selected without it": price.selected,
