@@ -62,7 +62,7 @@ from ..prediction.predictor import PredictedOutcome, Predictor
 from ..priors import Prior
 from ..report.methods import Source, Subject, methods_paragraph
 from ..report.page import checked_path
-from ..report.sections import check_comparison, write_report
+from ..report.sections import MOST_LISTED, check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 from .saved import SavedModel, load, save
 from .selector import explains_unknown, refuse_arguments, worded_for_fit
@@ -122,7 +122,8 @@ class BIP(IntervalRegressor):
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict;
         None where there is no such subset
-    decision_ : the Decision: a verdict, its reasons, and the role of each feature
+    decision_ : the Decision: a verdict, its reasons, and the role of each feature; computed when it
+        is first asked for, and shown without further fits
     invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the
         tolerance. Where effects are the same and baselines differ it is False, and
         `decision_.heterogeneity.same` is True
@@ -228,7 +229,7 @@ class BIP(IntervalRegressor):
             with one_thread():
                 findings = settings.findings(target, self.progress, rng)  # one pass of the engine
                 mask = settings.rule.select(findings)
-            self._keep_fit(data, Selection.known(settings, data, findings, mask))
+                self._keep_fit(data, Selection.known(settings, data, findings, mask))
         return self
 
     def _check_settings(self) -> None:
@@ -373,6 +374,9 @@ class BIP(IntervalRegressor):
             self.explain_cost()
             if self.decision_.is_compatible:
                 or_why_not(self.chance_selection)
+        _ = self.predictor_
+        for posterior in filter(None, (self.predictive_, self.posterior_)):
+            posterior.leading_evidence(MOST_LISTED)
         return write_report(
             Subject(self, source or Source(), diagnosis, comparison), file, self.progress
         )
@@ -381,8 +385,8 @@ class BIP(IntervalRegressor):
         """Return errors in environments that are left out: of the features selected without each,
         of all features and of a constant.
 
-        The first call repeats the selection without each environment; later ones do not. The
-        decision and its JSON then show the result.
+        The first call repeats the selection without each environment; later ones do not.
+        `decision_` and its JSON then show the result.
 
         Raises
         ------
@@ -398,7 +402,7 @@ class BIP(IntervalRegressor):
         """Return how often the search among subsets selects a feature that is not invariant, in
         data sets simulated from one invariant subset.
 
-        Takes about a second for ten features, once. The decision and its JSON then show the result.
+        Takes about a second for ten features, once. `decision_` and its JSON then show the result.
 
         Raises
         ------
