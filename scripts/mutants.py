@@ -1344,16 +1344,30 @@ MUTANTS = (
         tests=("tests/decisions/test_meta_analysis.py",),
     ),
     Mutant(
+        "noise-taken-for-granted",
+        "features that give the outcome exactly are not searched for",
+        old="new",
+        file="models/determined.py",
+        find=" and model.leaves_some(allowed)",
+        replace="",
+        tests=("tests/estimators/test_determined_outcome.py",),
+    ),
+    Mutant(
+        "printing-fits",
+        "what a decision shows is computed while it is printed",
+        old="new",
+        file="estimators/bip.py",
+        find="decision = self._decision.complete()",
+        replace="decision = self._decision",
+        tests=("tests/decisions/test_rendering.py",),
+    ),
+    Mutant(
         "maximum-likelihood-of-tau",
         "the variance between environments is not restricted maximum likelihood",
         old="new",
         file="decisions/heterogeneity.py",
-        find=(
-            "    return np.asarray(\n"
-            "        0.5 * (((weights * around) ** 2).sum(axis=0) - total + (weights**2).sum(axis=0) / total)\n"
-            "    )\n"
-        ),
-        replace="    return np.asarray(0.5 * (((weights * around) ** 2).sum(axis=0) - total))\n",
+        find="slope = 0.5 * (((weights * around) ** 2).sum(axis=0) - total + share)",
+        replace="slope = 0.5 * (((weights * around) ** 2).sum(axis=0) - total)",
         tests=("tests/decisions/test_meta_analysis.py",),
     ),
     Mutant(

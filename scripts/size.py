@@ -36,8 +36,10 @@ sys.setprofile(None)
 print(sum(file.startswith(package) for file in files))
 """
 # A call counts once, not again for the calls it makes itself.
+# What a decision shows is computed when the model is asked for it, once.
 FITS_WHILE_PRINTING = """
 fit(data)
+decision = model.decision_
 calls = 0
 inside = []
 names = {"fit", "fit_data", "fit_many", "log_ratio_many", "gain_many", "run"}
@@ -52,7 +54,8 @@ def count(frame, event, argument):
     elif event == "return" and inside:
         inside.pop()
 sys.setprofile(count)
-str(model.decision_)
+str(decision)
+decision.to_plain()
 str(model.summary())
 model.methods_paragraph()
 sys.setprofile(None)

@@ -34,6 +34,14 @@ def restricted_likelihood(tau2: float, values: NDArray, errors: NDArray) -> floa
     )
 
 
+def restricted_slope(tau2: float, values: NDArray, errors: NDArray) -> float:
+    """½(y'PPy − tr P), the derivative of the restricted likelihood (Viechtbauer 2005)"""
+    inverse = np.linalg.inv(np.diag(errors**2 + tau2))
+    one = np.ones((len(values), 1))
+    P = inverse - inverse @ one @ np.linalg.inv(one.T @ inverse @ one) @ one.T @ inverse
+    return float(0.5 * (values @ P @ P @ values - np.trace(P)))
+
+
 def meta_analysis(values: NDArray, errors: NDArray) -> MetaAnalysis:
     """The best of several local maxima over the standard deviation, and of none."""
     largest = np.ptp(values) + 1e-12

@@ -40,6 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     monkeypatch.setattr(progress.threading, "Timer", clock.timer)
+    monkeypatch.setattr(progress, "_called_at", np.inf)
     return clock
 
 
@@ -219,3 +220,27 @@ def test_lines_also_where_no_step_is_done(caplog: pytest.LogCaptureFixture, cloc
         assert caplog.messages == ["counting: 0%"]
     clock.sleep(99.0)
     assert caplog.messages == ["counting: 0%"]
+
+
+@pytest.mark.parametrize("mode", [True, "auto"])
+def test_short_work_after_short_work_starts_no_other_thread(
+    mode: progress.ProgressMode, clock: Clock
+) -> None:
+    for _ in range(20):
+        with compilation_explained(mode), ProgressBar("counting", 4, mode):
+            clock.sleep(0.01)
+    assert len(clock.timers) == 1
+    clock.sleep(99.0)
+    assert len(clock.timers) == 1  # nothing is open
+
+
+def test_every_bar_appears_when_its_own_wait_is_long(
+    clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with ProgressBar("short", 4, True):
+        clock.sleep(1.5)
+    with ProgressBar("counting", 4, True):
+        clock.sleep(1.9)
+        assert capfd.readouterr().err == ""
+        clock.sleep(0.2)
+    assert "counting" in capfd.readouterr().err

@@ -20,6 +20,7 @@ from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, 
 from invariance._tools.time_limit import limited
 from invariance.cli.console import said_by
 from invariance.datasets import make_example
+from invariance.decisions.decision import FitSummary
 from invariance.exceptions import EngineError, InvarianceError
 from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
@@ -291,7 +292,8 @@ def test_other_tolerances_come_last_and_only_where_they_are_cheap(
     monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 7 * 256)
     asked = list[str]()
     monkeypatch.setattr(tried, lambda *arguments: asked.append("again") or arguments[0])
-    sections = BIP().fit(make_example()).summary().found()
+    decision = BIP().fit(make_example())._decision
+    sections = FitSummary(decision, decision.posterior.summary()).found()
     assert "are the same in all 6 environments to within 10%" in str(next(sections))
     assert asked == []
     assert len(list(sections)) > 4

@@ -606,9 +606,9 @@ def test_the_price_is_told_once_it_was_asked_for() -> None:
         None,
         decision.prediction.uses,
     )
-    assert dict(decision.sections[0].facts, price=model.explain_cost()) == dict(
-        decision.sections[0].facts
-    )
+    price = model.explain_cost()
+    decision = model.decision_
+    assert dict(decision.sections[0].facts)["price"] == price
     plain = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
     assert (plain["price"]["ratio"], plain["price"]["sentence"]) == (
         model.cost_of_invariance().ratio,

@@ -124,13 +124,14 @@ def test_luck_is_simulated_when_asked_for_and_by_the_seed() -> None:
     model = BIP(random_state=5).fit(data)
     decision = model.decision_
     plain = decision.to_plain()
-    assert (plain["luck"], plain["subsets_tried"], decision.known["luck"]) == (None, 32, None)
+    assert (plain["luck"], plain["subsets_tried"], decision.chance) == (None, 32, None)
     assert "luck" not in dict(decision.sections[0].facts)
     found = model.chance_selection()
     assert model.chance_selection() is found
+    decision = model.decision_
     assert decision.to_plain()["luck"]["share"] == found.share
     assert dict(decision.sections[0].facts)["luck"] == str(found)
-    assert pickle.loads(pickle.dumps(decision)).known["luck"] == found
+    assert pickle.loads(pickle.dumps(decision)).chance == found
     assert BIP(random_state=5, n_jobs=2).fit(data).chance_selection() == found
 
 

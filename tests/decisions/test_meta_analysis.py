@@ -8,7 +8,7 @@ from scipy.stats import chi2, t
 from statsmodels.stats.oneway import anova_oneway
 
 from invariance.decisions.heterogeneity import heterogeneity
-from meta_analysis_twins import meta_analysis, prediction_interval
+from meta_analysis_twins import meta_analysis, prediction_interval, restricted_slope
 
 # Trials of the BCG vaccine: vaccinated with and without tuberculosis, others with and without
 # (Colditz et al. 1994).
@@ -60,6 +60,22 @@ def test_equal_errors_are_an_exercise() -> None:
     assert (low[0], high[0]) == pytest.approx((3 - margin, 3 + margin))
     none = heterogeneity([1.0, 2.0, 3.0, 2.5], np.ones(4))
     assert (none.tau[0], none.i2[0]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 40])
+def test_the_restricted_likelihood_is_level_at_its_maximum(n: int) -> None:
+    """To nine digits, also if standard errors differ by orders of magnitude."""
+    rng = np.random.default_rng(n)
+    errors = np.exp(rng.normal(size=(n, 60)) * rng.uniform(0.0, 3.0, 60))
+    values = rng.normal(size=(n, 60)) * errors + rng.normal(size=(n, 60)) * rng.choice(
+        [0.0, 0.5, 5.0], 60
+    )
+    found = heterogeneity(values, errors).tau ** 2
+    assert 0 < np.count_nonzero(found) < 60
+    for tau2, own, error in zip(found, values.T, errors.T, strict=True):
+        if tau2 > 0.0:
+            assert restricted_slope(tau2 * (1.0 - 1e-9), own, error) > 0.0
+        assert restricted_slope(tau2 * (1.0 + 1e-9), own, error) < 0.0
 
 
 def test_restricted_maximum_likelihood_is_that_of_matrices() -> None:

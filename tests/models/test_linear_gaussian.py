@@ -14,6 +14,7 @@ from invariance import Enumeration, LinearGaussian, Moments, MultiEnvironmentDat
 from invariance.data.features import Features
 from invariance.exceptions import DataError
 from invariance.inference.base import RunOptions, Target
+from invariance.models import gaussian_fits
 from invariance.moments.least_squares import least_squares
 from invariance.posterior.posterior import Judge
 from reference_data import load_reference, reference_files
@@ -229,3 +230,28 @@ def test_moments_alone_and_single_columns_are_sampled_exactly() -> None:
         masks = all_masks(model.n_features)
         assert model.samples_exactly
         assert np.array_equal(model.sampling_ratio_many(masks), model.log_ratio_many(masks))
+
+
+def test_coefficients_and_their_errors_are_of_the_same_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of each environment and one of all rows."""
+    data = simulated()
+    fitted = []
+    original = gaussian_fits.least_squares_of_units
+    monkeypatch.setattr(
+        gaussian_fits,
+        "least_squares_of_units",
+        lambda *given: fitted.append(1) or original(*given),  # type: ignore[func-returns-value]
+    )
+    model = LinearGaussian().bind(data)
+    mask = np.arange(data.n_features) < 2
+    found = model.estimates(mask)
+    assert len(fitted) == data.n_environments + 1
+    assert model.estimates(mask).values.tolist() == found.values.tolist()
+    assert model.fit(~mask).coefficients.shape == (data.n_features - 2,)
+    X = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
+    beta, rss, *_ = np.linalg.lstsq(X, data.y)
+    errors = np.sqrt(np.diagonal(np.linalg.inv(X.T @ X)) * rss / (data.n_rows - 3))
+    np.testing.assert_allclose(found.values[-1], beta[1:], rtol=1e-9)
+    np.testing.assert_allclose(found.errors[-1], errors[1:], rtol=1e-9)

@@ -115,7 +115,7 @@ def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) ->
     decision = model.decision_
     posterior = model.posterior_
     assert str(decision.verdict) in read.text
-    assert str(decision.known["luck"]) in read.text
+    assert str(decision.chance) in read.text
     roles = read.column("Every feature", "Role")
     assert {name: text for name, (text, _) in roles.items()} == {
         feature.name: role_in_words(feature) for feature in decision.features
@@ -152,7 +152,7 @@ def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) ->
 
 def test_what_predicts_and_what_invariance_costs(model: BIP, read: Page) -> None:
     choice = model.decision_.prediction
-    price = model.decision_.known["price"]
+    price = model.decision_.cost
     assert (str(choice) in read.text, str(price) in read.text) == (True, True)
     labels = list(map(str, model.environments_))
     repeated = "RMSE in each environment, left out with the selection repeated"

@@ -4,11 +4,12 @@ function."""
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..exceptions import SettingError
@@ -58,7 +59,7 @@ class ProgressBar:
         self._due = callable(mode)
         # A function that is called may itself come here, as when it has to be compiled.
         self._lock = threading.RLock()
-        self._until_exit = ExitStack()
+        self._due_at = math.inf
 
     def __enter__(self) -> Self:
         global _line_from
@@ -71,36 +72,35 @@ class ProgressBar:
         if not any(bar._logs for bar in _open):
             _line_from = self._latest
         _open.append(self)
-        self._until_exit.callback(_open.remove, self)
         if not callable(self.mode):
             self._await_update()
+            _watch_waits()
         if "numba" in sys.modules:
-            self._until_exit.enter_context(_watch_compilations(self._compiles))
+            _watch_compilations()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._until_exit.close()
+        if self in _open:
+            _open.remove(self)
         with self._lock:
             if callable(self.mode) and error is None and not self.only_compiling:
                 self.mode(1.0, self.description)
-            elif not callable(self.mode) and self.mode:
-                self._timer.cancel()
             self.mode = False
             self._hide()
 
     def _await_update(self) -> None:
         """The wait is long, or a line is due also if no step is done for long."""
-        since = time.perf_counter() - _line_from
+        now = time.perf_counter()
+        since = now - _line_from
         due = max(BETWEEN_LINES - since, BETWEEN_LINES / 4.0) if self._logs else _WORTH_SHOWING
-        self._timer = threading.Timer(due, self._wait_is_long)
-        self._timer.daemon = True
-        self._timer.start()
+        self._due_at = now + due
 
     def _wait_is_long(self) -> None:
         with self._lock:
             self._due = True
+            self._due_at = math.inf
             self._update(at_once=True)
-            if self._logs and self.mode:
+            if self._logs:
                 self._await_update()
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
@@ -166,6 +166,8 @@ class ProgressBar:
 
 # The innermost bar, which is last, is shown or logged.
 _open: list[ProgressBar] = []
+# When a timer calls
+_called_at = math.inf
 # When the last line was logged, or the outermost bar began.
 _line_from = 0.0
 # That kernels compile, as it was logged
@@ -178,19 +180,48 @@ def compilation_explained(mode: ProgressMode) -> ProgressBar:
     return ProgressBar("preparing", 1, mode, only_compiling=True)
 
 
-def _watch_compilations(tell: Callable[[int], None]) -> AbstractContextManager[Any]:
-    """Inside the block: tell(1) when numba begins to compile a function, tell(-1) when it has
-    finished."""
+def _watch_waits() -> None:
+    """Have a timer call when the first of the open bars is due. It outlasts them, so that many
+    short fits start one thread."""
+    global _called_at
+    now = time.perf_counter()
+    due = min((bar._due_at for bar in _open), default=math.inf)
+    # A timer whose time has passed is that of a process from which this one was forked.
+    if due < math.inf and not now < _called_at <= due:
+        _called_at = due
+        timer = threading.Timer(due - now, _call)
+        timer.daemon = True
+        timer.start()
+
+
+def _call() -> None:
+    global _called_at
+    _called_at = math.inf
+    now = time.perf_counter()
+    for bar in list(_open):
+        if bar._due_at <= now:
+            bar._wait_is_long()
+    _watch_waits()
+
+
+@cache
+def _watch_compilations() -> None:
+    """Tell open bars, from now on, when numba begins to compile a function (1) and when it has
+    finished (-1)."""
     from numba.core import event
 
     class Watch(event.Listener):
         def on_start(self, event: Any) -> None:
-            tell(1)
+            self.tell(1)
 
         def on_end(self, event: Any) -> None:
-            tell(-1)
+            self.tell(-1)
 
-    return event.install_listener("numba:compile", Watch())
+        def tell(self, change: int) -> None:
+            for bar in list(_open):
+                bar._compiles(change)
+
+    event.register("numba:compile", Watch())
 
 
 def _notebook() -> Any | None:

@@ -644,7 +644,7 @@ def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening
     # BIP that was told to, and other methods that know no better
     row["as_number"] = by_least_squares and not kind_for(data).by_least_squares
     if isinstance(inner, BIP):
-        decision = inner.decision_
+        decision = inner._decision  # without what only its text shows
         notes += inner.posterior_.notes
         row["model"] = model_in_words(inner.posterior_)
         row["level"] = decision.level

@@ -158,7 +158,7 @@ def fit(
         with warnings_kept() as warned:
             need = None if compared is None else ALL_METHODS
             model, data = fit_model(named, given, stream, need)
-        draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
+        draw = partial(save_picture, model._decision, plot_kind or "inclusion")
         # What the report tells of luck and price is told here and in the other files, too.
         refits = (
             [("Chance", partial(or_why_not, model.chance_selection))] if "report" in outputs else []
@@ -166,7 +166,7 @@ def fit(
         if "report" in outputs or "model" in outputs:
             # A saved model holds the cost, and what it takes to estimate it is done in any case.
             refits.append(("Cost of invariance", partial(model.explain_cost, "model" in outputs)))
-        write_effects = partial(save_effects, model.decision_)
+        write_effects = partial(save_effects, model._decision)
         saved: Files = {"model": model.save, "plot": draw, "effects_csv": write_effects}
         deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
@@ -265,7 +265,7 @@ def explain(
         luck = [Section("Chance", (or_why_not(model.chance_selection),))] if told else []
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
-        write = partial(diagnosis.to_json, luck=model.decision_.known["luck"] if told else None)
+        write = partial(diagnosis.to_json, luck=model.decision_.chance if told else None)
         deliver(text, outputs, {"json": write, "plot": draw})
 
 

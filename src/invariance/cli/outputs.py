@@ -140,11 +140,9 @@ def deliver_fit(
         }
         return posterior.to_json(path, more)
 
-    show_found(
-        FitSummary(
-            model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell
-        )
-    )
+    decision = model._decision  # not complete: nobody waits for the verdict until all is computed
+    posterior_shown = posterior_for_shell(decision.posterior).summary(top)
+    show_found(FitSummary(decision, posterior_shown, for_shell))
     for title, explain in refits:
         if not out_of_time(title.lower()):
             show(f"\n{as_text([Section(title, (explain(),))], for_shell)}", titled=True)

@@ -27,11 +27,14 @@ class SiteLevel(NamedTuple):
         others."""
         columns = np.arange(X.shape[1])
         values = np.empty((0, X.shape[1]))
-        for e in range(int(environment_index.max()) + 1):
+        n_environments = int(environment_index.max()) + 1
+        for e in range(n_environments):
             part = X[np.ix_(np.flatnonzero(environment_index == e), columns)]
             constant = part.min(axis=0) == part.max(axis=0)
             values = np.vstack([values[:, constant], part[:1, constant]])
             columns = columns[constant]
+            if not len(columns):
+                return cls(np.zeros(X.shape[1], dtype=bool), np.empty((n_environments, 0)))
         return cls(np.isin(np.arange(X.shape[1]), columns), values)
 
     @classmethod

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import chdtrc
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
 
     from ..prediction.model_choice import Choice
     from ..prediction.new_environments import NewEnvironments
-    from ..prediction.predictions import Predictions
+    from ..prediction.predictions import CostOfInvariance, Predictions
 
 # Of a subset that is not compatible with invariance, or of one environment
 NO_LEVEL = "none"
@@ -412,6 +413,26 @@ def _turned(model: BoundModel, rest: Mask, column: int) -> MultiEnvironmentData 
 # ---------------------------------------------------------------- the decision
 
 _MOST_SELECTED = 100
+# Subsets that a summary lists.
+TOP = 10
+# Shown by texts and JSON, and computed with the decision.
+_SHOWN = (
+    "verdict",
+    "mode_evidence",
+    "features",
+    "prediction",
+    "known_by_tolerance",
+    "effective_tolerance",
+    "alarms",
+    "autocorrelation",
+    "noise",
+    "curves",
+    "n_tried",
+    "heterogeneity",
+    "evidence",
+    "baseline",
+    "rejected",
+)
 # The note on a coefficient in a model that gives no intervals.
 NO_INTERVAL = "no interval"
 UNCHALLENGED = (
@@ -424,13 +445,30 @@ UNCHALLENGED = (
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
     """The subset (p,) that a rule chose; predictions : by it or by all features; predict_with :
-    which of these was asked for"""
+    which of these was asked for; chance, cost : results of the methods of the model that repeat
+    fits, None before"""
 
     findings: Findings
     mask: Mask
     rule: Rule
     predictions: Predictions
     predict_with: PredictWith
+    chance: ChanceSelection | None = None
+    cost: CostOfInvariance | None = None
+
+    def complete(self) -> Self:
+        """Compute all that texts and JSON show, so that these start no fit, and return it."""
+        for name in _SHOWN:
+            getattr(self, name)
+        self.posterior.leading_evidence(TOP, elsewhere=False)
+        self.findings.posterior.leading_evidence(1, elsewhere=False)
+        return self
+
+    def stating(self, **more: Any) -> Self:
+        """Return it with other fields; nothing is computed again."""
+        other = copy(self)
+        vars(other).update(more)
+        return other
 
     @property
     def model(self) -> BoundModel:
@@ -512,8 +550,8 @@ class Decision(Rendered):
         return str(self.findings.level)
 
     @cached_property
-    def heterogeneity(self) -> Heterogeneity:
-        """Whether the effects of the chosen features are the same, whatever the baselines."""
+    def tested_effects(self) -> Heterogeneity:
+        """`heterogeneity` without the figures of each feature, which the verdict does not need."""
         found = heterogeneity_of(self.model, self.mask, self.accepted)
         if (
             found.grade is Grade.no_difference
@@ -521,12 +559,18 @@ class Decision(Rendered):
             and self.worst.part == SLOPES
         ):
             found = replace(found, same=False, grade=Grade.differ)  # in that environment
+        return found
+
+    @cached_property
+    def heterogeneity(self) -> Heterogeneity:
+        """Whether the effects of the chosen features are the same, whatever the baselines."""
         between = self.between_environments
         if between is None or not self.selected:
-            return found
+            return self.tested_effects
         figures = np.array([between.tau, between.i2, between.p_value]).T.tolist()
         each = (dict(zip(("tau", "i2", "p_interaction"), row, strict=True)) for row in figures)
-        return replace(found, by_feature=dict(zip(self.columns, each, strict=True)))
+        by_feature = dict(zip(self.columns, each, strict=True))
+        return replace(self.tested_effects, by_feature=by_feature)
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
@@ -689,15 +733,16 @@ class Decision(Rendered):
         verdict = self.verdict
         in_effects = self.worst is not None and self.worst.part == SLOPES
         alone = verdict.environment if in_effects and verdict.grade is Grade.but_for else None
-        return in_short(self.level, verdict, self.heterogeneity, self.baseline, alone)
+        return in_short(self.level, verdict, self.tested_effects, self.baseline, alone)
 
-    @property
+    @cached_property
     def known_by_tolerance(self) -> dict[float, Names | None] | None:
-        """As far as it was asked for, or is found in seconds."""
-        known = "by_tolerance" in vars(self) or not self._asks_for_compatible
-        if known or (self.findings.cheap_again and not out_of_time("other tolerances")):
-            return self.by_tolerance
-        return None
+        """`by_tolerance`, which is shown if it is found in seconds."""
+        if self._asks_for_compatible and (
+            not self.findings.cheap_again or out_of_time("other tolerances")
+        ):
+            return None
+        return self.by_tolerance
 
     @cached_property
     def by_tolerance(self) -> dict[float, Names | None]:
@@ -721,10 +766,9 @@ class Decision(Rendered):
     def _asks_for_compatible(self) -> bool:
         return asks_for_compatible(self.rule) and self.n_environments > 1
 
-    @cached_property
-    def chance_selection(self) -> ChanceSelection:
-        """Simulated data sets in which a feature that is not invariant is selected; SettingError
-        where that is not possible."""
+    def simulated_chance(self) -> ChanceSelection:
+        """Simulate data sets, in which a feature may be selected that is not invariant;
+        SettingError where that is not possible."""
         unchallenged = [
             feature.name
             for feature in self.features
@@ -732,12 +776,6 @@ class Decision(Rendered):
         ]
         names = self.findings.posterior.feature_names
         return chance_selection(self.findings, self.mask, self.rule, as_mask(unchallenged, names))
-
-    @property
-    def known(self) -> Fields:
-        """What was asked for of the model and takes other fits: "luck" and "price"."""
-        price = vars(self.predictions).get("cost_of_invariance")
-        return {"luck": vars(self).get("chance_selection"), "price": price}
 
     @property
     def prediction(self) -> Choice:
@@ -749,7 +787,12 @@ class Decision(Rendered):
         """Errors of what predicts in environments that are left out."""
         return self.predictions.new_environments(self.predict_with)
 
-    @property
+    @cached_property
+    def alarms(self) -> Names:
+        """Cautions for readers of the chosen subset."""
+        return self.findings.target.model.untilted.remarks(self.mask[None]).alarms
+
+    @cached_property
     def n_tried(self) -> int:
         """Subsets that were tested for invariance."""
         predictive = self.predictive
@@ -769,7 +812,7 @@ class Decision(Rendered):
         return tuple(self.found())
 
     def found(self) -> Iterator[Section]:
-        """The same, each as soon as it is known: the verdict first."""
+        """Yield each as soon as it is known, the verdict first, if not all is computed."""
         yield Section("Decision", facts=tuple(_facts(self)), label_width=13)
         effects = effect_section(self)
         if effects is not None:
@@ -939,7 +982,6 @@ class Decision(Rendered):
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
         tried = self.known_by_tolerance
         level = compatible.accepted.level
-        known = self.known
         content = {
             "verdict": self.verdict,
             "level": self.level,
@@ -954,11 +996,11 @@ class Decision(Rendered):
             if tried is None
             else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
-            "luck": known["luck"],
+            "luck": self.chance,
             "price_of_a_column": self.findings.score.price,
             "predicts_with": self.predictions.resolved(self.predict_with),
             "prediction": self.prediction.content,
-            "price": None if known["price"] is None else known["price"].content,
+            "price": None if self.cost is None else self.cost.content,
             "absorbed_baselines": self.absorbed_baselines,
             "evidence": self.evidence,
             "compatible": {
@@ -1134,7 +1176,7 @@ def verdict_on(decision: Decision) -> Verdict:
 def _grade(decision: Decision) -> Grade:
     """Of the subset at its level; alike only if the effects alone are, too."""
     grade = grade_of(decision.evidence, decision.accepted, decision.worst, decision.without_worst)
-    grade = decision.heterogeneity.qualifying(grade, decision.accepted)
+    grade = decision.tested_effects.qualifying(grade, decision.accepted)
     sees_factors = decision.components is None or decision.components.sees_factors
     return Grade.no_difference if grade is Grade.alike and not sees_factors else grade
 
@@ -1143,7 +1185,7 @@ def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> st
     """Whether effects are the same, whatever the baselines; of no features, whether the outcome
     itself is."""
     posterior = decision.findings.posterior
-    found = decision.heterogeneity
+    found = decision.tested_effects
     k = len(decision.selected)
     outcome = printable(posterior.outcome_name)
     between = f"between the {posterior.n_environments:,} environments"
@@ -1392,16 +1434,15 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "baseline", verdict.baseline
     if verdict.follows:
         yield "elsewhere", verdict.follows
-    known = decision.known
-    if known["luck"] is not None:
-        yield "luck", str(known["luck"])
+    if decision.chance is not None:
+        yield "luck", str(decision.chance)
     yield (
         "selected",
         f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}",
     )
     yield "predicts with", decision.predictor_in_words
-    if known["price"] is not None:
-        yield "price", str(known["price"])
+    if decision.cost is not None:
+        yield "price", str(decision.cost)
     if posterior.n_environments > 1:
         judged_by = decision.model.judged_by(decision.accepted)
         least = (
@@ -1411,9 +1452,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "test", f"{judged_by}{least if decision.tolerates_less else ''}"
     if decision.components is not None:
         yield from decision.components.facts(posterior.outcome_name)
-    yield from (
-        ("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms
-    )
+    yield from (("caution", alarm) for alarm in decision.alarms)
     if decision.autocorrelation is not None and decision.autocorrelation.alarms:
         yield "caution", decision.autocorrelation.sentence
     yield "rule", decision.rule_says

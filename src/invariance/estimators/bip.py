@@ -33,7 +33,7 @@ from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import two_values
 from ..data.settings import Columns
-from ..decisions.decision import Decision, FitSummary
+from ..decisions.decision import TOP, Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.pipeline import Data, FitSettings, generator
 from ..decisions.residual_check import ResidualCheck, residual_check
@@ -63,7 +63,7 @@ from ..prediction.predictor import PredictedOutcome, Predictor
 from ..priors import Prior
 from ..report.methods import Source, Subject, methods_paragraph
 from ..report.page import checked_path
-from ..report.sections import check_comparison, write_report
+from ..report.sections import MOST_LISTED, check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 from .saved import SavedModel, load, save
 from .selector import explains_unknown, refuse_arguments, worded_for_fit
@@ -123,7 +123,8 @@ class BIP(IntervalRegressor):
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict;
         None where there is no such subset
-    decision_ : the Decision: a verdict, its reasons, and the role of each feature
+    decision_ : the Decision: a verdict, its reasons, and the role of each feature; computed when it
+        is first asked for, and shown without further fits
     invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the
         tolerance. Where effects are the same and baselines differ it is False, and
         `decision_.heterogeneity.same` is True
@@ -229,7 +230,7 @@ class BIP(IntervalRegressor):
             with one_thread():
                 findings = settings.findings(target, self.progress, rng)  # one pass of the engine
                 mask = settings.rule.select(findings)
-            self._keep_fit(data, Selection.known(settings, data, findings, mask))
+                self._keep_fit(data, Selection.known(settings, data, findings, mask))
         return self
 
     def _check_settings(self) -> None:
@@ -253,7 +254,6 @@ class BIP(IntervalRegressor):
         self._predictions = Predictions(selection, outcome, self._regressor, self.progress)
         about = self._predictions, self.predict_with
         decision = Decision(findings, selection.mask, settings.rule, *about)
-        _ = decision.between_environments  # with the estimates, so that printing fits nothing
         self._data = data
         self._fit_settings = settings
         self._decision = decision
@@ -295,26 +295,30 @@ class BIP(IntervalRegressor):
     def invariant_(self) -> bool:
         """Whether the selected features are invariant: effects, baseline and noise are the same in
         all environments up to the tolerance, or no difference was found."""
-        return self.decision_.invariant
+        check_is_fitted(self)
+        return self._decision.invariant
 
     @property
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
-        return self.decision_.findings.predictive
+        check_is_fitted(self)
+        return self._decision.predictive
 
     @property
     def decision_(self) -> Decision:
-        """What was decided, with the reasons."""
+        """What was decided, with the reasons: computed when it is first asked for."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
-        if self.predict_with == self._decision.predict_with:
-            return self._decision
-        return replace(self._decision, predict_with=self.predict_with)
+        decision = self._decision.complete()
+        if self.predict_with == decision.predict_with:
+            return decision
+        return decision.stating(predict_with=self.predict_with)
 
-    def summary(self, top: int = 10) -> FitSummary:
+    def summary(self, top: int = TOP) -> FitSummary:
         """The decision and, after it, the posterior with its `top` subsets: text within 80 columns,
         or HTML."""
-        return FitSummary(self.decision_, self.decision_.posterior.summary(top))
+        decision = self.decision_
+        return FitSummary(decision, decision.posterior.summary(top))
 
     def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
         """Which environment breaks the invariance of a subset, by default the selected one, and in
@@ -324,8 +328,9 @@ class BIP(IntervalRegressor):
             without each
         environment, "auto": where all subsets are scored and that takes seconds
         """
-        findings = self.decision_.findings
-        mask = self.decision_.mask
+        check_is_fitted(self)
+        findings = self._decision.findings
+        mask = self._decision.mask
         if subset is not None:
             mask = as_mask(subset, findings.posterior.feature_names)
         with compilation_explained(self.progress):
@@ -334,7 +339,8 @@ class BIP(IntervalRegressor):
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model
         of how features act: `invariance.decisions.residual_check` of the fitted rows."""
-        chosen = self.decision_.selected if subset is None else subset
+        check_is_fitted(self)
+        chosen = self._decision.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
 
     def plot(
@@ -371,6 +377,9 @@ class BIP(IntervalRegressor):
             self.explain_cost()
             if self.decision_.is_compatible:
                 or_why_not(self.chance_selection)
+        _ = self.predictor_
+        for posterior in filter(None, (self.predictive_, self.posterior_)):
+            posterior.leading_evidence(MOST_LISTED)
         return write_report(
             Subject(self, source or Source(), diagnosis, comparison), file, self.progress
         )
@@ -379,8 +388,8 @@ class BIP(IntervalRegressor):
         """Return errors in environments that are left out: of the features selected without each,
         of all features and of a constant.
 
-        The first call repeats the selection without each environment; later ones do not. The
-        decision and its JSON then show the result.
+        The first call repeats the selection without each environment; later ones do not.
+        `decision_` and its JSON then show the result.
 
         Raises
         ------
@@ -388,13 +397,15 @@ class BIP(IntervalRegressor):
             If a limit on the time of the fit kept environments from being left out.
         """
         check_is_fitted(self)
-        return self._predictions.cost_of_invariance
+        cost = self._predictions.cost_of_invariance
+        self._decision = self._decision.stating(cost=cost)
+        return cost
 
     def chance_selection(self) -> ChanceSelection:
         """Return how often the search among subsets selects a feature that is not invariant, in
         data sets simulated from one invariant subset.
 
-        Takes about a second for ten features, once. The decision and its JSON then show the result.
+        Takes about a second for ten features, once. `decision_` and its JSON then show the result.
 
         Raises
         ------
@@ -403,12 +414,15 @@ class BIP(IntervalRegressor):
             Gaussian ones.
         """
         check_is_fitted(self)
-        return self._decision.chance_selection
+        chance = self._decision.chance or self._decision.simulated_chance()
+        self._decision = self._decision.stating(chance=chance)
+        return chance
 
     def explain_cost(self, repeat: bool = False) -> str:
         """Return the cost of invariance in words, or why it is not known: a selection that takes
         long is repeated for it only if `repeat`."""
-        findings = self.decision_.findings
+        check_is_fitted(self)
+        findings = self._decision.findings
         if repeat or findings.cheap_without_each or self._predictions.repeated:
             return or_why_not(self.cost_of_invariance)
         return (

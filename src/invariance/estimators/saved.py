@@ -135,7 +135,7 @@ def to_plain(model: BIP) -> Fields:
     ]
     predictions.leave_out([*kinds, "constant"])
     known = not choice.reason and not predictions.new_environments("selected").not_left_out
-    price = predictions.cost_of_invariance if known else None
+    price = model.cost_of_invariance() if known else None
     return {
         "format": FORMAT,
         "versions": {
@@ -156,7 +156,7 @@ def to_plain(model: BIP) -> Fields:
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
         **{key: to_json(getattr(decision, key)) for key in _OF_DECISION},
         "ranked_by": decision.posterior.kind,
-        "luck": to_json(decision.known["luck"]),
+        "luck": to_json(decision.chance),
         "prediction": to_json(_placed(choice, environments)),
         "price": None if price is None else to_json(_placed(price, environments)),
         "predictors": {

@@ -4,7 +4,7 @@ their names."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -247,7 +247,8 @@ def with_remarks(target: Target, posterior: Posterior) -> Posterior:
     for alarm in remarks.alarms:
         warn(alarm, ApproximationWarning)
     notes = (*target.notes, *posterior.notes, *remarks.alarms, *remarks.notes)
-    return replace(posterior, log_ratios=log_ratios, notes=notes)
+    log_ratios.setflags(write=False)
+    return posterior.stating(log_ratios=log_ratios, notes=notes)
 
 
 def drawn(log_weights: Floats, rng: Rng, n: int | None = None) -> NDArray[np.intp]:

@@ -34,6 +34,10 @@ def check_determined(model: MomentModel, allowed: Mask, max_size: int) -> None:
     """Raise where features give the outcome in all rows, or in some environments. Warn where
     several give it by coefficients that differ between all environments, which is a rejected subset
     among others, and where environments that have no fits of their own can be explained so."""
+    few = len(allowed) <= _MOST_TOGETHER
+    # What all features leave of the outcome, any of them leave.
+    if few and model.fits_each and model.moments.scatter.size and model.leaves_some(allowed):
+        return
     for feature in np.flatnonzero(allowed & model.nearly_outcome()):
         mask = np.arange(model.n_features) == feature
         if _refused(model, mask, model.determined_by(mask, model.fits_each)):

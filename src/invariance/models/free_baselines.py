@@ -23,7 +23,6 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.random_deviations import DeviationProducts
 from ..moments.moments import with_own_means
 from ..moments.random_intercept import RandomInterceptFit, random_intercept
-from . import gaussian_fits
 from .additive import AdditiveModel
 from .base import SLOPES, VARIANCE, BoundModel, EnvironmentData, Fit, Level, Null, StandardErrors
 from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
@@ -152,8 +151,7 @@ class FreeBaselineGaussian(SharedNoise, GaussianFromMoments):
         return GaussianFromMoments.ranks(self, masks)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        columns = self.features.expand(as_mask(subset, self.feature_names))
-        values, freedom = gaussian_fits.linear_errors(self.data, self.moments, columns)
+        values, freedom = super().standard_errors(subset)
         return _with_freedom(values, freedom, freedom[-1] - self.extra_intercepts)
 
 

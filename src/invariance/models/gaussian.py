@@ -30,6 +30,7 @@ from ..kernels.row_residuals import (
 )
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
+from ..moments.least_squares import LeastSquares
 from ..moments.moments import Moments, rest_moments
 from . import gaussian_fits
 from .base import (
@@ -290,6 +291,12 @@ class MomentModel(BoundModel):
         part, chosen = self.with_moments(mask[None])
         return part.determined(chosen[0], locally, spare)
 
+    def leaves_some(self, mask: Mask) -> bool:
+        """Whether second moments tell that a subset (p,) leaves some of the outcome in every
+        group."""
+        part, chosen = self.with_moments(mask[None])
+        return not np.isnan(part.shares_left(chosen[0])).any()
+
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """By the largest correlation of their columns over all rows."""
         columns = self.moments.feature_columns
@@ -407,13 +414,30 @@ class GaussianModel(MomentModel):
         return part.ranks(chosen)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        return gaussian_fits.linear_fit(
-            self.data, self.moments, as_mask(subset, self.feature_names), local
-        )
+        mask = as_mask(subset, self.feature_names)
+        fits = self.group_fits(mask) if local else ()
+        return gaussian_fits.linear_fit(self.data, self.moments, mask, local, fits)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        columns = self.features.expand(as_mask(subset, self.feature_names))
-        return gaussian_fits.linear_errors(self.data, self.moments, columns)
+        mask = as_mask(subset, self.feature_names)
+        chosen = self.features.expand(mask)
+        return gaussian_fits.linear_errors(
+            self.data, self.moments, chosen, fits=self.group_fits(mask)
+        )
+
+    def group_fits(self, mask: Mask) -> list[LeastSquares]:
+        """Return least squares of a subset (p,) in each environment and the pool, found once for
+        the latest subset."""
+
+        def compute(new: Mask) -> list[list[LeastSquares]]:
+            chosen = self.features.expand(new[0])
+            return [gaussian_fits.group_fits(self.data, self.moments, chosen)]
+
+        return self._group_fits.of(mask[None], compute)[0]
+
+    @cached_property
+    def _group_fits(self) -> Memory:
+        return Memory(1)
 
 
 def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
@@ -596,17 +620,12 @@ class GaussianFromMoments(HomoscedasticGaussian):
         moments = self.moments
         y = self.moments.outcome
         E = self.n_environments
-        used = np.flatnonzero(self.features.expand(mask))
         first = 0 if locally else E
-        shares = np.empty((1, E + 1))
-        ranks = np.empty((1, E + 1), np.int64)
+        if not np.isnan(self.shares_left(mask)[first:]).any():
+            return np.empty(0, np.intp)
+        used = np.flatnonzero(self.features.expand(mask))
         lists = np.array([0, len(used)])
         own = np.arange(len(used))
-        with np.errstate(divide="ignore"):  # of an outcome that is constant in an environment
-            scoring = self.scoring_by_moments()
-        subset_fits(scoring, lists, moments.feature_columns[used].astype(np.int64), shares, ranks)
-        if not np.isnan(shares[0, first:]).any():
-            return np.empty(0, np.intp)
         smallest = DEPENDENT if self.has_rows else PIVOT_TOLERANCE
         size = np.maximum(np.abs(moments.minimum[:, y]), np.abs(moments.maximum[:, y]))
         rounding = (
@@ -622,6 +641,17 @@ class GaussianFromMoments(HomoscedasticGaussian):
             if left[0] < limits[g] and self._distinct_rows(mask, g) >= rank[0] + 1 + spare:
                 groups.append(g)
         return np.array(groups, np.intp)
+
+    def shares_left(self, mask: Mask) -> Floats:
+        """(G,) share of the outcome that a subset (p,) leaves in each group, NaN if second moments
+        do not tell"""
+        columns = self.columns_of(np.flatnonzero(mask))
+        shares = np.empty((1, self.n_environments + 1))
+        ranks = np.empty(shares.shape, np.int64)
+        with np.errstate(divide="ignore"):  # of an outcome that is constant in an environment
+            scoring = self.scoring_by_moments()
+        subset_fits(scoring, np.array([0, len(columns)]), columns, shares, ranks)
+        return shares[0]
 
     def _distinct_rows(self, mask: Mask, g: int) -> int:
         """Of a group, all of them for a single feature: to fits of several a row that is repeated

@@ -3,7 +3,7 @@ over all subsets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +16,14 @@ from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.all_subsets import Layout, LogPrior, space_for, sums_for, walk_blocks
 from ..kernels.cholesky import score_subsets, subset_slopes
-from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, triangular_factor
+from ..kernels.row_residuals import GroupRows, residual_powers
 from ..kernels.subset_tree import Screen, feature_starts, low_features, score_extensions
-from ..moments.least_squares import least_squares_of_units, unit_columns, unit_rows
+from ..moments.least_squares import (
+    LeastSquares,
+    least_squares_of_units,
+    unit_columns,
+    unit_rows,
+)
 from ..moments.moments import Moments
 from ..moments.random_intercept import whitening_of
 from .base import (
@@ -97,14 +102,26 @@ def _root_of_products(products: Floats, present: Mask) -> Floats:
 # errors
 
 
+def group_fits(
+    data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, first: int = 0
+) -> list[LeastSquares]:
+    """Of the columns (q,) of the features, in every environment, from the `first` on, and the
+    pool."""
+    groups = unit_groups(data, moments, np.flatnonzero(chosen), first)
+    return [least_squares_of_units(*group) for group in groups]
+
+
 def linear_fit(
-    data: MultiEnvironmentData | None, moments: Moments, mask: Mask, local: bool = True
+    data: MultiEnvironmentData | None,
+    moments: Moments,
+    mask: Mask,
+    local: bool = True,
+    fits: Sequence[LeastSquares] = (),
 ) -> Fit:
-    """The subset (p,) by least squares."""
+    """The subset (p,) by least squares; fits : of `group_fits`, where these are known"""
     chosen = moments.features.expand(mask)
     n_local = moments.n_environments if local else 0
-    groups = unit_groups(data, moments, np.flatnonzero(chosen), moments.n_environments - n_local)
-    fits = [least_squares_of_units(*group) for group in groups]
+    fits = fits or group_fits(data, moments, chosen, moments.n_environments - n_local)
     slopes = np.array([fit.coefficients for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
     slopes[:n_local][~moments.varies[:n_local, moments.feature_columns[chosen]]] = np.nan
@@ -113,21 +130,21 @@ def linear_fit(
 
 
 def linear_errors(
-    data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, common_noise: bool = False
+    data: MultiEnvironmentData | None,
+    moments: Moments,
+    chosen: Mask,
+    common_noise: bool = False,
+    fits: Sequence[LeastSquares] = (),
 ) -> StandardErrors:
     """Of the columns (q,) of the features; common_noise : of one variance in all environments, from
-    their own fits."""
-    k = int(chosen.sum())
-    n_groups = moments.n_environments + 1
-    unscaled = np.empty((n_groups, k))
-    squares = np.empty(n_groups)
-    freedom = np.empty(n_groups)
-    for g, (unit, norms, _) in enumerate(unit_groups(data, moments, np.flatnonzero(chosen))):
-        unscaled[g], rest = _unscaled_errors(unit, norms, k)
-        squares[g] = (rest * norms[k]) ** 2
-        freedom[g] = moments.group_counts[g] - 1.0 - np.count_nonzero(~np.isnan(unscaled[g]))
+    their own fits; fits : of `group_fits`, where these are known"""
+    fits = fits or group_fits(data, moments, chosen)
+    unscaled = np.array([fit.unscaled_errors for fit in fits])
+    squares = np.array([fit.rss for fit in fits])
+    freedom = moments.group_counts - 1.0 - np.array([fit.rank for fit in fits])
     if common_noise:
-        squares[:], freedom[:] = squares[:-1].sum(), freedom[:-1].sum()
+        squares[:] = squares[:-1].sum()
+        freedom[:] = freedom[:-1].sum()
     variances = squares / np.where(freedom > 0.0, freedom, np.nan)
     return StandardErrors(unscaled * np.sqrt(variances)[:, None], freedom)
 
@@ -139,28 +156,18 @@ def weighted_errors(
     dependent columns."""
     used = np.flatnonzero(chosen)
     parts = []
-    means = np.insert(moments.gaps[:, moments.feature_columns[used]], 0, 1.0, axis=1)
+    columns = np.append(moments.feature_columns[used], moments.outcome)
+    means = np.insert(moments.gaps[:, columns], 0, 1.0, axis=1)
     for e, (unit, norms, _) in zip(
         range(moments.n_environments), unit_groups(data, moments, used), strict=False
     ):
-        own = np.pad((unit * norms[:, None])[:-1].T, ((0, 0), (1, 0)))
+        own = np.pad((unit * norms[:, None]).T, ((0, 0), (1, 0)))
         parts.append(np.vstack([np.sqrt(moments.counts[e]) * means[e], own]) / deviations[e])
-    errors, _ = _unscaled_errors(*unit_columns(np.vstack(parts)), len(used) + 1)
+    root, norms = unit_columns(np.vstack(parts))
+    errors = least_squares_of_units(root, norms, np.zeros(len(norms))).unscaled_errors
     # Variances by maximum likelihood are too small by N to the degrees of freedom left.
     left = moments.n_rows - np.count_nonzero(~np.isnan(errors))
     return np.asarray(errors[1:] * np.sqrt(moments.n_rows / left))
-
-
-def _unscaled_errors(unit: Floats, norms: Floats, k: int) -> tuple[Floats, float]:
-    """(k,) standard errors for noise of variance 1, NaN for dependent columns; length left of the
-    last column"""
-    triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
-    kept = np.flatnonzero(independent[:k])
-    errors = np.full(k, np.nan)
-    errors[kept] = (
-        np.sqrt((np.linalg.inv(triangle[np.ix_(kept, kept)]) ** 2).sum(axis=1)) / norms[kept]
-    )
-    return errors, float(triangle[-1, -1])
 
 
 # ---------------------------------------------------------------- rows for kernels

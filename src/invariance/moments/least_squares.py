@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.row_residuals import DEPENDENT, triangular_factor
 
 
@@ -19,13 +19,27 @@ def unit_columns(root: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """coefficients (k,), zero for columns that add nothing; rss: residual sum of squares; rank of
-    the columns."""
+    """coefficients (k,), zero for columns that add nothing; rss: residual sum of squares; kept
+    (rank,): columns that add something, of these lengths; triangle (rank, rank): their factor."""
 
     coefficients: Floats
     intercept: float
     rss: float
-    rank: int
+    kept: Integers
+    lengths: Floats
+    triangle: Floats
+
+    @property
+    def rank(self) -> int:
+        return len(self.kept)
+
+    @property
+    def unscaled_errors(self) -> Floats:
+        """(k,) standard errors for noise of variance 1, NaN for columns that add nothing"""
+        errors = np.full(len(self.coefficients), np.nan)
+        inverse = np.linalg.inv(self.triangle)
+        errors[self.kept] = np.sqrt((inverse**2).sum(axis=1)) / self.lengths
+        return errors
 
 
 def unit_rows(columns: Floats) -> tuple[Floats, Floats, Floats]:
@@ -63,9 +77,10 @@ def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> LeastS
     k = len(unit) - 1
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
+    lengths = norms[kept]
+    root = triangle[np.ix_(kept, kept)]
     coefficients = np.zeros(k)
-    coefficients[kept] = np.linalg.solve(triangle[np.ix_(kept, kept)], triangle[kept, k]) * (
-        norms[k] / norms[kept]
-    )
+    coefficients[kept] = np.linalg.solve(root, triangle[kept, k]) * (norms[k] / lengths)
     intercept = float(means[k] - means[:k] @ coefficients)
-    return LeastSquares(coefficients, intercept, float((triangle[k, k] * norms[k]) ** 2), len(kept))
+    rss = float((triangle[k, k] * norms[k]) ** 2)
+    return LeastSquares(coefficients, intercept, rss, kept, lengths, root)

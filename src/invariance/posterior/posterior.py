@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
@@ -331,9 +332,18 @@ class Posterior:
         k = min(k, len(self.masks))
         known = self.table_evidence or Evidence.unknown(0)
         if len(known.deviance) < k and self.judge is not None:
-            return self.judge.evidence(self.masks[:k], self.log_ratios[:k], elsewhere)
+            found = self._computed.get((k, elsewhere))
+            if found is None:
+                found = self.judge.evidence(self.masks[:k], self.log_ratios[:k], elsewhere)
+                self._computed[k, elsewhere] = found
+            return found
         unknown = np.full(max(k - len(known.deviance), 0), np.nan)
         return Evidence(*(np.append(values[:k], unknown) for values in known.columns().values()))
+
+    @cached_property
+    def _computed(self) -> dict[tuple[int, bool], Evidence[Floats]]:
+        """Evidence that `leading_evidence` found"""
+        return {}
 
     def evidence(self, subset: Iterable[str] | ArrayLike) -> SubsetEvidence:
         """What the data say about one subset, given as names or as a boolean mask (p,)."""

@@ -61,6 +61,8 @@ from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture,
 
 _MOST_NAMES = 12
 _MOST_EFFECTS = 12
+# Subsets in each of two tables.
+MOST_LISTED = 15
 SHRUNKEN = (
     "Values of an environment are predicted from its rows and from how all environments deviate."
 )
@@ -674,9 +676,9 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
 
 def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: str) -> Table:
     """n_found : how many subsets there are, in words"""
-    masks = posterior.masks[:15]
+    masks = posterior.masks[:MOST_LISTED]
     n = len(masks)
-    evidence = posterior.leading_evidence(len(masks))
+    evidence = posterior.leading_evidence(n)
     names = [f"{{{', '.join(map(printable, posterior.names_of(mask)))}}}" for mask in masks]
     subsets = tuple(
         Cell(name, strong=(mask == selected).all()) for name, mask in zip(names, masks, strict=True)
@@ -763,7 +765,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(
             sentences=[f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."]
         )
-    price = decision.known["price"]
+    price = decision.cost
     if price is not None and len(price.environments):
         errors = {
             "Selected without it": price.selected,
