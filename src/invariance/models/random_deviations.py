@@ -67,7 +67,7 @@ from .invariance_test import (
     standardised,
     without_spread,
 )
-from .permutation import sampled_rows, scatter_p_value
+from .permutation import own_coefficients_p_value, sampled_rows, scatter_p_value, score_p_value
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
@@ -256,6 +256,25 @@ class GaussianRandomDeviations(DeviationModel):
         places = np.repeat(np.arange(self.n_environments), self.moments.counts)
         rows = sampled_rows(places)
         return scatter_p_value(sizes[rows], places[rows], smallest)
+
+    def permuted_coefficients(self, mask: Mask, smallest: float) -> float:
+        """Return how often permuted residuals of a subset (p,) give the coefficients of an
+        environment so small a p-value (`own_coefficients_p_value`)."""
+        return own_coefficients_p_value(
+            *self._sampled(mask), smallest=smallest, within=self.extra_intercepts > 0
+        )
+
+    def permuted_score(self, mask: Mask) -> float:
+        """Return how often permuted residuals of a subset (p,) deviate as much as the data
+        (`score_p_value`)."""
+        return score_p_value(*self._sampled(mask), within=self.extra_intercepts > 0)
+
+    def _sampled(self, mask: Mask) -> tuple[Floats, Floats, Integers]:
+        """Return columns, outcome and environments of the rows that are permuted."""
+        assert self.data is not None
+        rows = sampled_rows(self.data.environment_index)
+        X = self.data.X[np.ix_(rows, self.features.expand(mask))]
+        return X, self.data.y[rows], self.data.environment_index[rows]
 
     def _absolute_residuals(self, masks: Mask) -> tuple[Floats, Floats]:
         """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their
