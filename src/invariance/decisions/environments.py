@@ -309,10 +309,13 @@ class RandomDeviationTests(CheckedTails):
 
     @cached_property
     def _chance_of_tails(self) -> float:
-        if not self._model.has_heavy_tails(self._mask):
+        p_values = [
+            min(1.0 if part.p_value is None else part.p_value for part in self._compared(e)[:2])
+            for e in range(len(self.counts))
+        ]
+        if not self._model.has_heavy_tails(self._mask, apart=int(np.argmin(p_values))):
             return 0.0
-        parts = [part for e in range(len(self.counts)) for part in self._compared(e)[:2]]
-        smallest = min(part.p_value for part in parts if part.p_value is not None)
+        smallest = min(p_values)
         return self._of_one(self._model.permuted_coefficients(self._mask, smallest))
 
     @cached_property

@@ -73,6 +73,8 @@ from .permutation import own_coefficients_p_value, sampled_rows, scatter_p_value
 _RESIDUALS_AT_ONCE = 1 << 22
 # Subsets whose figures are kept: walks over the same ones are repeated at other tolerances.
 _MOST_KNOWN = 1 << 18
+# Of fewer rows, kurtosis does not show whether noise is normal.
+_ENOUGH_FOR_TAILS = 60
 # Beyond these, variances of deviations change little.
 _STEPS_OF_EM = 20
 
@@ -241,13 +243,19 @@ class GaussianRandomDeviations(DeviationModel):
         left = np.maximum(squares - sums.sum() ** 2 / n - saved, np.finfo(float).tiny)
         return np.asarray(fdtrc(1.0, n - 2.0, saved / left * (n - 2.0)))
 
-    def has_heavy_tails(self, mask: Mask) -> bool:
-        """Return whether residuals of a subset (p,) have heavier tails than normal noise."""
+    def has_heavy_tails(self, mask: Mask, apart: int | None = None) -> bool:
+        """Return whether residuals of a subset (p,) have heavier tails than normal noise.
+
+        apart : place of the environment that deviates most: if there are enough others, so must
+            have their residuals alone"""
         if self.data is None:
             return False
-        squares = self._absolutes(mask[None])[0] ** 2
-        kurtosis = float((squares**2).mean() / squares.mean() ** 2) - 3.0
-        return bool(kurtosis > HEAVY * np.sqrt(24.0 / self.n_rows))
+        sizes = self._absolutes(mask[None])[0]
+        heavy = _excess_kurtosis(sizes) > HEAVY * np.sqrt(24.0 / self.n_rows)
+        others = np.repeat(np.arange(self.n_environments) != apart, self.moments.counts)
+        if apart is None or others.sum() < _ENOUGH_FOR_TAILS:
+            return bool(heavy)
+        return bool(heavy and _excess_kurtosis(sizes[others]) > 0.0)
 
     def permuted_spread(self, mask: Mask, smallest: float) -> float:
         """Return how often permuted absolute residuals of a subset (p,) give an environment so
@@ -460,6 +468,12 @@ class GaussianRandomDeviations(DeviationModel):
 
         in_parts(len(masks), self.n_jobs, one, fewest=64)
         return out
+
+
+def _excess_kurtosis(residuals: Floats) -> float:
+    """Return the excess kurtosis of residuals (n,) with mean 0, or of their sizes."""
+    squares = residuals**2
+    return float((squares**2).mean() / squares.mean() ** 2) - 3.0
 
 
 # Free deviations of so many features, or of all if these are fewer, must leave every environment a
