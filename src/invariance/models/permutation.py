@@ -107,31 +107,31 @@ def own_coefficients_p_value(
     # What own coefficients have to save of the sum of squares
     intercept_limit = 1.0 - betaincinv(0.5 * (freedom - 1.0), 0.5, smallest)
     slope_limits = np.full(len(rows), np.inf)
-    tested = n_slopes > 0
-    slope_limits[tested] = 1.0 - betaincinv(
-        0.5 * (freedom - ranks[tested]), 0.5 * n_slopes[tested], smallest
+    varies = n_slopes > 0
+    slope_limits[varies] = 1.0 - betaincinv(
+        0.5 * (freedom - ranks[varies]), 0.5 * n_slopes[varies], smallest
     )
 
     def deviate(order: Integers) -> Mask:
-        scores, left = _scores(columns, products, residuals[order], rows, within)
+        scores, rss = _scores(columns, products, residuals[order], rows, within)
         whole = _squares(scores, roots)
         intercepts = np.minimum(_squares(scores[:, :, :n_intercepts], intercept_roots), whole)
-        by_intercept = intercepts >= intercept_limit * left
-        by_slopes = whole - intercepts >= slope_limits[:, None] * (left - intercepts)
+        by_intercept = intercepts >= intercept_limit * rss
+        by_slopes = whole - intercepts >= slope_limits[:, None] * (rss - intercepts)
         return np.asarray((by_intercept & (intercepts > 0.0) | by_slopes).any(axis=0))
 
     return _share_of_permutations(len(residuals), deviate)
 
 
 def score_p_value(X: Floats, y: Floats, places: Integers, within: bool = False) -> float:
-    """Return how often the score statistic of random deviations is at least that of the data when
-    residuals are permuted as in `permutation_p_value`; 0 if never."""
+    """Return how often the score statistic of random deviations is at least as large as in the data
+    when residuals are permuted as in `permutation_p_value`; 0 if never."""
     columns, residuals, rows = _arranged(X, y, places, within)
     products = np.array([columns[part].T @ columns[part] for part in rows])
 
     def statistics(drawn: Floats) -> Floats:
-        scores, left = _scores(columns, products, drawn, rows, within)
-        return np.asarray((scores**2).sum(axis=(0, 2)) / left)
+        scores, rss = _scores(columns, products, drawn, rows, within)
+        return np.asarray((scores**2).sum(axis=(0, 2)) / rss)
 
     (smallest,) = statistics(residuals[None]) * (1.0 - _ROUNDING)
     return _share_of_permutations(
@@ -184,7 +184,7 @@ def _arranged(
     X: Floats, y: Floats, places: Integers, within: bool
 ) -> tuple[Floats, Floats, list[Integers]]:
     """Orthonormal columns (n, r) and residuals (n,) of the common fit, in an order that does not
-    depend on that of rows, and the rows of each environment"""
+    depend on the order of the table, and the rows of each environment"""
     columns = _orthonormal(X)[:, int(within) :]
     residuals = y - y.mean()
     residuals = residuals - columns @ (columns.T @ residuals)
@@ -198,16 +198,16 @@ def _arranged(
 
 
 def _scores(
-    columns: Floats, products: Floats, drawn: Floats, rows: list[Integers], within: bool
+    columns: Floats, products: Floats, residuals: Floats, rows: list[Integers], within: bool
 ) -> tuple[Floats, Floats]:
     """Scores (E, b, r) of environments by what a common fit leaves of permuted residuals (b, n),
     and its sums of squares (b,)"""
-    scores = np.stack([drawn[:, part] @ columns[part] for part in rows])
-    fitted = scores.sum(axis=0)
-    left = (drawn**2).sum(axis=1) - (fitted**2).sum(axis=1)
+    scores = np.stack([residuals[:, part] @ columns[part] for part in rows])
+    totals = scores.sum(axis=0)
+    rss = (residuals**2).sum(axis=1) - (totals**2).sum(axis=1)
     if within:
-        left -= sum(drawn[:, part].mean(axis=1) ** 2 * len(part) for part in rows)
-    return scores - fitted @ products, left
+        rss -= sum(residuals[:, part].mean(axis=1) ** 2 * len(part) for part in rows)
+    return scores - totals @ products, rss
 
 
 def _canonical_order(X: Floats, residuals: Floats, places: Integers) -> Integers:

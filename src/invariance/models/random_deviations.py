@@ -74,7 +74,7 @@ _RESIDUALS_AT_ONCE = 1 << 22
 # Subsets whose figures are kept: walks over the same ones are repeated at other tolerances.
 _MOST_KNOWN = 1 << 18
 # Of fewer rows, kurtosis does not show whether noise is normal.
-_ENOUGH_FOR_TAILS = 60
+_ROWS_FOR_KURTOSIS = 60
 # Beyond these, variances of deviations change little.
 _STEPS_OF_EM = 20
 
@@ -253,7 +253,7 @@ class GaussianRandomDeviations(DeviationModel):
         sizes = self._absolutes(mask[None])[0]
         heavy = _excess_kurtosis(sizes) > HEAVY * np.sqrt(24.0 / self.n_rows)
         others = np.repeat(np.arange(self.n_environments) != apart, self.moments.counts)
-        if apart is None or others.sum() < _ENOUGH_FOR_TAILS:
+        if apart is None or others.sum() < _ROWS_FOR_KURTOSIS:
             return bool(heavy)
         return bool(heavy and _excess_kurtosis(sizes[others]) > 0.0)
 
