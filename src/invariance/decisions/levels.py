@@ -150,9 +150,10 @@ def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Het
     else:
         tests = [compared.invariance_test(chosen, each) for each in tolerances]
         p_values = [_p_of_effects(test) for test in tests]
-        random = isinstance(compared, GaussianRandomDeviations)
-        if random and min(p_values) < tolerance.level and compared.has_heavy_tails(mask):
-            chance = compared.permuted_score(mask)
+        rejected = min(p_values) < tolerance.level
+        random = compared if isinstance(compared, GaussianRandomDeviations) else None
+        if rejected and random is not None and random.has_heavy_tails(mask):
+            chance = random.permuted_score(mask)
             p_values = [max(p_value, chance) for p_value in p_values]
         # What is accepted together with the noise is not rejected alone.
         graded = [
