@@ -241,8 +241,8 @@ def differing_in_words(decision: Decision) -> Iterator[str]:
     differ = np.array(decision.columns, dtype=object)[found.p_value < EFFECTS_DIFFER]
     if len(differ):
         what = (
-            f"Effects of {listing(differ)} differ, so their intervals are too short for other "
-            "environments"
+            f"If effects of {listing(differ)} differ (p below {EFFECTS_DIFFER:g}), their intervals "
+            "are too short for other environments"
         )
         linear = isinstance(decision.model, GaussianFromMoments)
         remedy = use(deviations="random") if linear else use("the estimates of each environment")
