@@ -10,6 +10,7 @@ python benchmarks/decisions.py p10 flat              exact discovery, and the er
 python benchmarks/decisions.py calibration           p-values of the true subset
 python benchmarks/decisions.py tails                 environments against the rest where noise has
     heavy tails
+python benchmarks/decisions.py few                   the same with four to ten rows in each
 python benchmarks/decisions.py tunnel fair           the light tunnel (needs
     ../shared/data/light_tunnel)
 python benchmarks/decisions.py diagnosis             environments with a planted fault, and the
@@ -64,6 +65,7 @@ from invariance import (
     Tolerance,
 )
 from invariance.baselines import EILLS, ICP, PooledRegression
+from invariance.decisions.environments import ALARM, environment_tests, worst_environment
 from invariance.models import invariance_test, random_coefficients
 from invariance.simulation import StructuralModel
 from replication.simulators import p450
@@ -469,6 +471,52 @@ def tails(effort: Effort) -> None:
     table(("noise", "E × n", *named), rows())
 
 
+def one_of_few_rows(n: int, n_environments: int, seed: int) -> list[list[float]]:
+    """By F tests and score tests alone, and with permutations: whether a fit to invariant data
+    calls them not invariant, for each noise, and whether the tests of the causes name the one
+    environment with another slope under normal noise"""
+    found = []
+    for alone in (True, False):
+        with ExitStack() as patched:
+            if alone:
+                for name in ("own_coefficients_p_value", "score_p_value", "scatter_p_value"):
+                    never = patch.object(random_coefficients, name, lambda *_, **__: 0.0)
+                    patched.enter_context(never)
+            fits = [
+                BIP(progress=False).fit(causes_alone(noise, n, n_environments, 0.0, seed))
+                for noise in TAILS
+            ]
+            rogue = causes_alone("normal", n, n_environments, 2.0, seed)
+            bound = LinearGaussian(deviations="random").bind(rogue)
+            worst = worst_environment(environment_tests(bound, np.ones(3, bool)).each())
+        assert worst is not None
+        named = worst.environment == n_environments - 1
+        found.append(
+            [
+                *(not model.invariant_ for model in fits),
+                named and worst.p_value < ALARM / n_environments,
+            ]
+        )
+    return found
+
+
+def few_rows(effort: Effort) -> None:
+    print(
+        "\n## Environments of few rows, random deviations: by tests for normal noise alone → with "
+        f"permutations, {effort.sets} data sets a cell"
+    )
+
+    def rows() -> Iterator[Sequence[str]]:
+        for n in (4, 5, 8, 10):
+            for n_environments in (10, 20, 40):
+                found = repeated(effort, effort.sets, one_of_few_rows, n, n_environments)
+                figures = (f"{a:.2f} → {b:.2f}" for a, b in found.mean(axis=0).T)
+                yield (f"{n_environments} × {n}", *figures)
+
+    called = (f"called not invariant, {noise}" for noise in TAILS)
+    table(("E × n", *called, "rogue slope of 2 named, normal"), rows())
+
+
 # --- the light tunnel
 
 
@@ -750,6 +798,7 @@ PARTS: dict[str, Callable[[Effort], None]] = {
     "flat": partial(simulations, "flat"),
     "calibration": calibration,
     "tails": tails,
+    "few": few_rows,
     "tunnel": light_tunnel,
     "fair": fair,
     "diagnosis": diagnosis,

@@ -415,6 +415,37 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "permuted-few-rows",
+        "an outlier among environments of few rows is an environment that deviates",
+        old="new",
+        file="decisions/environments.py",
+        find="return self._of_one(self._model.permuted_coefficients(self._mask, smallest))",
+        replace="return 0.0",
+        tests=(
+            "tests/models/test_permutation.py::test_few_rows_with_heavy_tails_are_no_environment_that_deviates",
+        ),
+    ),
+    Mutant(
+        "permuted-effects",
+        "heavy tails alone make effects of environments of few rows differ",
+        old="new",
+        file="decisions/levels.py",
+        find="p_values = [max(p_value, chance) for p_value in p_values]",
+        replace="pass",
+        tests=(
+            "tests/models/test_permutation.py::test_effects_are_the_same_where_tails_alone_deviate",
+        ),
+    ),
+    Mutant(
+        "effects-that-differ",
+        "intervals of effects that differ are printed without a word",
+        old="new",
+        file="decisions/effects.py",
+        find="[found.p_value < EFFECTS_DIFFER]",
+        replace="[found.p_value < 0.0]",
+        tests=("tests/decisions/test_effects.py",),
+    ),
+    Mutant(
         "permuted-normal",
         "environments are judged by permutations where residuals are normal, too",
         old="new",

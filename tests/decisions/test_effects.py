@@ -321,6 +321,29 @@ def test_environments_that_are_not_one_label_have_no_spread() -> None:
 # ---------------------------------------------------------------- one estimate everywhere
 
 
+@pytest.mark.parametrize("kind", ["number", "class", "count"])
+def test_intervals_of_effects_that_differ_are_said_to_be_too_short(kind: str) -> None:
+    """95% intervals of the mean effect over environments cover 0.2-0.6 then."""
+    rng = np.random.default_rng(1)
+    site = np.repeat(["a", "b", "c"], 200)
+    X = rng.normal(size=(600, 2))
+    signal = X[:, 0] * np.repeat([0.3, 1.0, 1.7], 200) - X[:, 1]
+    draws = {
+        "number": lambda: signal + rng.normal(size=600),
+        "class": lambda: (rng.random(600) < 1.0 / (1.0 + np.exp(-signal))).astype(float),
+        "count": lambda: rng.poisson(np.exp(0.5 * signal)).astype(float),
+    }
+    data = MultiEnvironmentData.from_arrays(X, draws[kind](), site)
+    section = effect_section(BIP(select=Fixed((True, True)), progress=False).fit(data).decision_)
+    (note,) = section.notes
+    assert "x0 differ (p below 0.05)" in note
+    remedy = "deviations='random'" if kind == "number" else "the estimates of each environment"
+    assert remedy in note
+    if kind == "number":
+        again = BIP(select=Fixed((True, True)), deviations="random", progress=False).fit(data)
+        assert effect_section(again.decision_).notes == ()
+
+
 def test_tables_text_json_and_pictures_have_the_same_numbers() -> None:
     model, _ = logistic()
     decision = model.decision_

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy.stats import f, f_oneway
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.decisions.environments import ALARM, environment_tests, worst_environment
+from invariance.decisions.levels import exactly
 from invariance.decisions.pipeline import FitSettings
 from invariance.exceptions import NotInvariantWarning
 from invariance.models import gaussian, permutation
@@ -19,6 +21,7 @@ from invariance.models.invariance_test import EACH
 from invariance.models.permutation import (
     ENOUGH,
     PERMUTATIONS,
+    own_coefficients_p_value,
     permutation_p_value,
     sampled_rows,
     scatter_p_value,
@@ -124,12 +127,110 @@ def test_permuted_sizes_deviate_as_often_as_f_tests_of_them_say() -> None:
     order = np.argsort(sizes)
     drawn = permutation._permutations(46, 0, 50)
     values = [smallest_of_means(sizes[order][places_of], places[order]) for places_of in drawn]
-    smallest = np.median(values)
+    smallest = np.median(values) * (1.0 + 1e-9)  # two permutations have the same
     taken = int(np.flatnonzero(np.cumsum(values <= smallest) == ENOUGH)[0]) + 1
     assert scatter_p_value(sizes, places, smallest) == ENOUGH / taken
     rows = rng.permutation(46)
     assert scatter_p_value(sizes[rows], places[rows], smallest) == ENOUGH / taken
     assert scatter_p_value(sizes, places, 1e-300) == 0.0
+
+
+def smallest_of_own(X: np.ndarray, y: np.ndarray, places: np.ndarray, within: bool) -> float:
+    """Of F tests of an own intercept, and of own slopes beyond it, beside one fit to all rows"""
+    labels = np.unique(places)
+    own = [(places == e)[:, None] for e in labels]
+    baselines = np.hstack(own)[:, 1:] if within else np.empty((len(y), 0))
+    p_values = []
+    for member in own:
+        models = [
+            np.hstack([X, baselines]),
+            np.hstack([X, baselines, member]),
+            np.hstack([X, baselines, member, X * member]),
+        ]
+        fits = [rss(columns, y) for columns in models]
+        for (before, rank), (after, more) in pairwise(fits):
+            left = len(y) - more
+            if more > rank:
+                p_values.append(
+                    f.sf((before - after) / (more - rank) / (after / left), more - rank, left)
+                )
+    return min(p_values)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("within", [False, True])
+def test_permuted_residuals_give_own_coefficients_as_often_as_refits_say(within: bool) -> None:
+    """Also of environments with fewer rows than coefficients."""
+    rng = np.random.default_rng(4)
+    places = np.repeat([0, 1, 2, 3, 4], [12, 1, 2, 14, 4])
+    X = rng.normal(size=(33, 2))
+    y = X[:, 0] + rng.standard_t(3, size=33)
+    if within:
+        for e in range(5):
+            X[places == e] -= X[places == e].mean(axis=0)
+            y[places == e] -= y[places == e].mean()
+    design = np.column_stack([np.ones(33), X])
+    fitted = design @ np.linalg.lstsq(design, y)[0]
+    order = np.argsort(np.abs(y - fitted))
+    drawn = permutation._permutations(33, 0, 50)
+    values = [
+        smallest_of_own(X[order], (y - fitted)[order][rows], places[order], within)
+        for rows in drawn
+    ]
+    smallest = np.median(values) * (1.0 + 1e-9)
+    taken = int(np.flatnonzero(np.cumsum(values <= smallest) == ENOUGH)[0]) + 1
+    assert own_coefficients_p_value(X, y, places, smallest, within) == ENOUGH / taken
+    assert own_coefficients_p_value(X, y, places, 1e-300, within) == 0.0
+
+
+@pytest.mark.usefixtures("few")
+def test_permuted_scores_are_the_statistic_of_random_deviations() -> None:
+    data = heavy(seed=1, n=4, n_environments=8)
+    family = LinearGaussian(deviations="random")
+    model = family.bind(data)
+    design = np.column_stack([np.ones(32), data.X])
+    fitted = design @ np.linalg.lstsq(design, data.y)[0]
+    left = data.y - fitted
+    order = np.argsort(np.abs(left))
+
+    def p_value(y: np.ndarray) -> float:
+        rows = replace(data, X=data.X[order], y=y, environment_index=data.environment_index[order])
+        return float(family.bind(rows).mean_p_values(ALL, np.zeros(1))[0])
+
+    drawn = permutation._permutations(32, 0, 50)
+    p_values = np.array([p_value(fitted[order] + left[order][rows]) for rows in drawn])
+    reached = np.flatnonzero(p_values <= model.mean_p_values(ALL, np.zeros(1))[0])
+    assert model.permuted_score(ALL[0]) == ENOUGH / (reached[ENOUGH - 1] + 1)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_few_rows_with_heavy_tails_are_no_environment_that_deviates(seed: int) -> None:
+    """Environments of four rows have no fits of their own, which F tests of each took."""
+    data = heavy(0.0, [seed, 4, 20], n=4, n_environments=20)
+    fitted = BIP(progress=False).fit(data)
+    alone = environment_tests(fitted.decision_.findings.target.model, fitted.support_)
+    alone.__dict__["_chance_of_tails"] = 0.0
+    assert worst_environment(alone.each()).p_value < ALARM / 20
+    assert fitted.decision_.worst is None
+    assert fitted.invariant_
+
+
+def test_an_environment_of_few_rows_with_other_slopes_is_named() -> None:
+    data = heavy(8.0, [0, 4, 20], normal=True, n=4, n_environments=20)
+    model = LinearGaussian(deviations="random").bind(data)
+    worst = worst_environment(environment_tests(model, ALL[0]).each())
+    assert worst.environment == 19
+    assert worst.p_value < ALARM / 20
+
+
+def test_effects_are_the_same_where_tails_alone_deviate() -> None:
+    """The score test of effects without baselines rejects these."""
+    data = heavy(0.0, [21, 5, 20], n=5, n_environments=20)
+    decision = BIP(progress=False).fit(data).decision_
+    effects = decision.findings.target.model.at_level("effects")
+    assert effects.invariance_test(decision.mask[None], exactly(Tolerance())).mean[0] < 0.02
+    assert decision.heterogeneity.same
+    assert decision.heterogeneity.p_exact >= 0.02
 
 
 def test_order_and_units_do_not_count() -> None:

@@ -20,8 +20,9 @@ from .._tools.text import (
 )
 from ..data.basis import Dummies, SplineBasis
 from ..data.checks import listing
-from ..exceptions import SettingError
+from ..exceptions import Message, SettingError, use
 from ..models.base import moments_of, rows_of
+from ..models.gaussian import GaussianFromMoments
 from ..models.gaussian_mean import MeanGaussian
 from ..models.random_coefficients import GaussianRandomDeviations
 from ..models.varying_coefficients import StructuredDeviations
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 SEPARATION = "infinite by separation"
 ONE_VALUE = "no events, or only events"
 PENALISED = ", penalised estimate"
+# p-value of an interaction below which an effect counts as different between environments.
+EFFECTS_DIFFER = 0.05
 # Two values explain all of the variance but for rounding.
 _ROUNDING = 1e-9
 
@@ -177,10 +180,13 @@ def effect_section(decision: Decision) -> Section | None:
         )
     notes = ["* Infinite by separation: the penalised estimate."] * bool(table["infinite"].any())
     notes += infinite_in_words(decision)
+    notes += differing_in_words(decision)
     if len(table) > len(shown):
         notes.append(f"… and {len(table) - len(shown):,} more: decision_.effects()")
     kind = "differences" if scale == "difference" else scale.replace("ratio", "ratios")
-    about = f"{kind.capitalize()}{' with 95% intervals' * intervals}."
+    about = f"{kind.capitalize()}{' with 95% intervals' * intervals}"
+    assumed = intervals and intervals_take_effects_as_equal(decision)
+    about += ", which take effects as the same everywhere." if assumed else "."
     if compared:
         about += (
             f" I², τ{' (of logarithms)' * (scale != 'difference')} and p: differences "
@@ -217,6 +223,30 @@ def infinite_in_words(decision: Decision) -> Iterator[str]:
             f"Intervals for a new environment need the estimates of {FEWEST_FOR_PREDICTION} "
             "environments."
         )
+
+
+def intervals_take_effects_as_equal(decision: Decision) -> bool:
+    """Return whether the pooled intervals are too short if effects differ between environments."""
+    random = isinstance(decision.model, GaussianRandomDeviations)
+    several = decision.between_environments is not None
+    return several and not random and bool(np.isfinite(decision.estimates.errors[-1]).any())
+
+
+def differing_in_words(decision: Decision) -> Iterator[str]:
+    """Yield which effects differ between environments, so that their pooled intervals hold for no
+    other environments."""
+    found = decision.between_environments
+    if found is None or not intervals_take_effects_as_equal(decision):
+        return
+    differ = np.array(decision.columns, dtype=object)[found.p_value < EFFECTS_DIFFER]
+    if len(differ):
+        what = (
+            f"If effects of {listing(differ)} differ (p below {EFFECTS_DIFFER:g}), their intervals "
+            "are too short for other environments"
+        )
+        linear = isinstance(decision.model, GaussianFromMoments)
+        remedy = use(deviations="random") if linear else use("the estimates of each environment")
+        yield Message(what, remedy)
 
 
 def i2_text(value: float) -> str:

@@ -13,12 +13,11 @@ from scipy.special import chdtrc, digamma, gammaincc, polygamma
 from scipy.stats import f
 
 from .._tools.arrays import Floats, Integers, Labels, Mask, Names
-from ..data.checks import SMALLEST_ENVIRONMENT
 from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel, Level
-from ..models.gaussian import GaussianFromMoments, GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import HEAVY, Tolerance, deviance_moments, spread_p_values
 from ..models.random_coefficients import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
@@ -101,24 +100,9 @@ class CheckedTails(EnvironmentTests):
 
     @property
     @abstractmethod
-    def _by_least_squares(self) -> GaussianModel:
-        """The model of the same rows with fits of their own to each environment"""
-
-    @cached_property
     def _chance_of_tails(self) -> float:
         """Smallest p-value that coefficients of an environment can have, since residuals permuted
-        between environments deviate as much as the data; 0 if tails are not heavy, or rows unknown
-        or too few."""
-        if self.counts.min() < SMALLEST_ENVIRONMENT:
-            return 0.0
-        model = self._by_least_squares
-        chosen = self._mask[None]
-        if model.data is None or not model.excess_kurtosis(chosen)[0] > HEAVY * np.sqrt(
-            24.0 / model.n_rows
-        ):
-            return 0.0
-        each = float(model.invariance_test(chosen, _ASKED).each[0])
-        return 0.0 if np.isnan(each) else self._of_one(each)
+        between environments deviate as much as the data; 0 if that is not known"""
 
     @property
     def _chance_of_spread(self) -> float:
@@ -149,9 +133,14 @@ class GaussianTests(CheckedTails):
         self._moments = subset_moments(model, mask)
         self.environments, self.counts = self._moments.environments, self._moments.counts
 
-    @property
-    def _by_least_squares(self) -> GaussianModel:
-        return self._model
+    @cached_property
+    def _chance_of_tails(self) -> float:
+        if self._model.data is None or not self._excess_kurtosis > HEAVY * np.sqrt(
+            24.0 / self._model.n_rows
+        ):
+            return 0.0
+        each = float(self._model.invariance_test(self._mask[None], _ASKED).each[0])
+        return 0.0 if np.isnan(each) else self._of_one(each)
 
     @cached_property
     def _excess_kurtosis(self) -> float:
@@ -319,9 +308,15 @@ class RandomDeviationTests(CheckedTails):
         self.counts = model.moments.counts
 
     @cached_property
-    def _by_least_squares(self) -> GaussianModel:
-        model = self._model
-        return GaussianFromMoments(model.moments if model.data is None else model.data)
+    def _chance_of_tails(self) -> float:
+        p_values = [
+            min(1.0 if part.p_value is None else part.p_value for part in self._compared(e)[:2])
+            for e in range(len(self.counts))
+        ]
+        if not self._model.has_heavy_tails(self._mask, apart=int(np.argmin(p_values))):
+            return 0.0
+        smallest = min(p_values)
+        return self._of_one(self._model.permuted_coefficients(self._mask, smallest))
 
     @cached_property
     def _of_spread(self) -> Floats | None:
@@ -354,6 +349,33 @@ class RandomDeviationTests(CheckedTails):
             deviance = -2.0 * model.log_ratio(self._mask)
             parts = dict.fromkeys(model.compares, nothing)
             return Deviation(deviance, np.nan, np.nan, p_value, p_value, parts)
+        intercept, slopes, together, rank = self._compared(e)
+        spread = self._of_spread
+        parts = {
+            INTERCEPT: intercept,
+            SLOPES: slopes,
+            VARIANCE: nothing if spread is None else DeviancePart(0.0, float(spread[e])),
+        }
+        parts = {
+            name: self._beyond_tails(name, part)
+            for name, part in parts.items()
+            if name in (*model.compares, VARIANCE)
+        }
+        n = model.n_rows
+        freedom = n - model.spent - at.scores.shape[1]
+        mean = n * (digamma(0.5 * freedom) - digamma(0.5 * (freedom - rank)))
+        sd = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
+        exact = 1.0 if together.p_value is None else together.p_value
+        return Deviation(
+            together.deviance, float(mean), float(sd), exact, _p_value_of_parts(parts), parts
+        )
+
+    def _compared(self, e: int) -> tuple[DeviancePart, DeviancePart, DeviancePart, int]:
+        """Return the F tests of an own intercept, of own slopes and of both, and the rank of
+        both."""
+        model = self._model
+        at = self._at
+        assert at is not None
         n = model.n_rows
         k = at.scores.shape[1]
         left = float(at.squares.sum())
@@ -370,25 +392,11 @@ class RandomDeviationTests(CheckedTails):
             own = min(float(score[0] ** 2 / form[0, 0]), whole)
         rank = int(kept.sum())
         freedom = n - model.spent - k
-        spread = self._of_spread
-        parts = {
-            INTERCEPT: _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0),
-            SLOPES: _f_test(
-                n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0
-            ),
-            VARIANCE: nothing if spread is None else DeviancePart(0.0, float(spread[e])),
-        }
-        parts = {
-            name: self._beyond_tails(name, part)
-            for name, part in parts.items()
-            if name in (*model.compares, VARIANCE)
-        }
-        together = _f_test(n, left, left - whole, rank, float(freedom - rank), 1.0)
-        mean = n * (digamma(0.5 * freedom) - digamma(0.5 * (freedom - rank)))
-        sd = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
-        exact = 1.0 if together.p_value is None else together.p_value
-        return Deviation(
-            together.deviance, float(mean), float(sd), exact, _p_value_of_parts(parts), parts
+        return (
+            _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0),
+            _f_test(n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0),
+            _f_test(n, left, left - whole, rank, float(freedom - rank), 1.0),
+            rank,
         )
 
 

@@ -29,6 +29,7 @@ from ..models.invariance_test import (
     deviance_test,
     without_spread,
 )
+from ..models.random_coefficients import GaussianRandomDeviations
 from ..models.regression import RegressionModel
 from ..models.varying_coefficients import StructuredDeviations
 from ..moments.random_intercept import random_intercept
@@ -149,6 +150,11 @@ def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Het
     else:
         tests = [compared.invariance_test(chosen, each) for each in tolerances]
         p_values = [_p_of_effects(test) for test in tests]
+        rejected = min(p_values) < tolerance.level
+        random = compared if isinstance(compared, GaussianRandomDeviations) else None
+        if rejected and random is not None and random.has_heavy_tails(mask):
+            chance = random.permuted_score(mask)
+            p_values = [max(p_value, chance) for p_value in p_values]
         # What is accepted together with the noise is not rejected alone.
         graded = [
             max(p_value, float(test.joint[0]))

@@ -60,14 +60,7 @@ def permutation_p_value(
     are sorted.
 
     within : X and y are centred within environments, each of which has its own constant"""
-    columns = _orthonormal(X)[:, int(within) :]
-    residuals = y - y.mean()
-    residuals = residuals - columns @ (columns.T @ residuals)
-    order = _canonical_order(X, residuals, places)
-    columns = columns[order]
-    residuals = residuals[order]
-    places = places[order]
-    rows = [np.flatnonzero(places == e) for e in np.unique(places)]
+    columns, residuals, rows = _arranged(X, y, places, within)
     products = np.array([columns[part].T @ columns[part] for part in rows])
     own, ranks = _inverse_roots(products)
     rest, rest_ranks = _inverse_roots(np.eye(columns.shape[1]) - products)
@@ -95,6 +88,55 @@ def permutation_p_value(
         return np.asarray((saved >= limits[:, None] * variance).any(axis=0))
 
     return _share_of_permutations(len(residuals), deviate)
+
+
+def own_coefficients_p_value(
+    X: Floats, y: Floats, places: Integers, smallest: float, within: bool = False
+) -> float:
+    """Return how often F tests of the own intercept or the own slopes of an environment, beside one
+    common fit to all rows, have a p-value of at most `smallest` when residuals are permuted as in
+    `permutation_p_value`; 0 if never. Environments may have any number of rows."""
+    columns, residuals, rows = _arranged(X, y, places, within)
+    products = np.array([columns[part].T @ columns[part] for part in rows])
+    forms = products - products @ products
+    roots, ranks = _inverse_roots(forms)
+    n_intercepts = int(not within)
+    n_slopes = np.maximum(ranks - n_intercepts, 0)
+    freedom = len(residuals) - columns.shape[1] - within * len(rows)
+    intercept_roots, _ = _inverse_roots(forms[:, :n_intercepts, :n_intercepts])
+    # What own coefficients have to save of the sum of squares
+    intercept_limit = 1.0 - betaincinv(0.5 * (freedom - 1.0), 0.5, smallest)
+    slope_limits = np.full(len(rows), np.inf)
+    varies = n_slopes > 0
+    slope_limits[varies] = 1.0 - betaincinv(
+        0.5 * (freedom - ranks[varies]), 0.5 * n_slopes[varies], smallest
+    )
+
+    def deviate(order: Integers) -> Mask:
+        scores, rss = _scores(columns, products, residuals[order], rows, within)
+        whole = _squares(scores, roots)
+        intercepts = np.minimum(_squares(scores[:, :, :n_intercepts], intercept_roots), whole)
+        by_intercept = intercepts >= intercept_limit * rss
+        by_slopes = whole - intercepts >= slope_limits[:, None] * (rss - intercepts)
+        return np.asarray((by_intercept & (intercepts > 0.0) | by_slopes).any(axis=0))
+
+    return _share_of_permutations(len(residuals), deviate)
+
+
+def score_p_value(X: Floats, y: Floats, places: Integers, within: bool = False) -> float:
+    """Return how often the score statistic of random deviations is at least as large as in the data
+    when residuals are permuted as in `permutation_p_value`; 0 if never."""
+    columns, residuals, rows = _arranged(X, y, places, within)
+    products = np.array([columns[part].T @ columns[part] for part in rows])
+
+    def statistics(drawn: Floats) -> Floats:
+        scores, rss = _scores(columns, products, drawn, rows, within)
+        return np.asarray((scores**2).sum(axis=(0, 2)) / rss)
+
+    (smallest,) = statistics(residuals[None]) * (1.0 - _ROUNDING)
+    return _share_of_permutations(
+        len(residuals), lambda order: statistics(residuals[order]) >= smallest
+    )
 
 
 def scatter_p_value(sizes: Floats, places: Integers, smallest: float) -> float:
@@ -136,6 +178,36 @@ def _permutations(n: int, first: int, count: int) -> Integers:
     """(count, n) the same for all subsets of any data with so many rows"""
     places = np.tile(np.arange(n, dtype=np.uint16 if n <= 1 << 16 else np.int64), (count, 1))
     return np.random.default_rng([_SEED, first]).permuted(places, axis=1)
+
+
+def _arranged(
+    X: Floats, y: Floats, places: Integers, within: bool
+) -> tuple[Floats, Floats, list[Integers]]:
+    """Orthonormal columns (n, r) and residuals (n,) of the common fit, in an order that does not
+    depend on the order of the table, and the rows of each environment"""
+    columns = _orthonormal(X)[:, int(within) :]
+    residuals = y - y.mean()
+    residuals = residuals - columns @ (columns.T @ residuals)
+    order = _canonical_order(X, residuals, places)
+    places = places[order]
+    return (
+        columns[order],
+        residuals[order],
+        [np.flatnonzero(places == e) for e in np.unique(places)],
+    )
+
+
+def _scores(
+    columns: Floats, products: Floats, residuals: Floats, rows: list[Integers], within: bool
+) -> tuple[Floats, Floats]:
+    """Scores (E, b, r) of environments by what a common fit leaves of permuted residuals (b, n),
+    and its sums of squares (b,)"""
+    scores = np.stack([residuals[:, part] @ columns[part] for part in rows])
+    totals = scores.sum(axis=0)
+    rss = (residuals**2).sum(axis=1) - (totals**2).sum(axis=1)
+    if within:
+        rss -= sum(residuals[:, part].mean(axis=1) ** 2 * len(part) for part in rows)
+    return scores - totals @ products, rss
 
 
 def _canonical_order(X: Floats, residuals: Floats, places: Integers) -> Integers:

@@ -113,12 +113,14 @@ from .invariance_test import (
     standardised,
     without_spread,
 )
-from .permutation import sampled_rows, scatter_p_value
+from .permutation import own_coefficients_p_value, sampled_rows, scatter_p_value, score_p_value
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
 # Subsets whose figures are kept: walks over the same ones are repeated at other tolerances.
 _MAX_FIGURES_KEPT = 1 << 18
+# Of fewer rows, kurtosis does not show whether noise is normal.
+_ROWS_FOR_KURTOSIS = 60
 # Beyond these, variances of deviations change little.
 _STEPS_OF_EM = 20
 
@@ -363,13 +365,19 @@ class GaussianRandomDeviations(DeviationModel):
         left = np.maximum(apart @ apart - saved, np.finfo(float).tiny)
         return np.asarray(fdtrc(1.0, n - 2.0, saved / left * (n - 2.0)))
 
-    def has_heavy_tails(self, mask: Mask) -> bool:
-        """Return whether residuals of a subset (p,) have heavier tails than normal noise."""
+    def has_heavy_tails(self, mask: Mask, apart: int | None = None) -> bool:
+        """Return whether residuals of a subset (p,) have heavier tails than normal noise.
+
+        apart : place of the environment that deviates most: if there are enough others, so must
+            have their residuals alone"""
         if self.data is None:
             return False
-        squares = self._sizes(mask) ** 2
-        kurtosis = float((squares**2).mean() / squares.mean() ** 2) - 3.0
-        return bool(kurtosis > HEAVY * np.sqrt(24.0 / self.n_rows))
+        sizes = self._sizes(mask)
+        heavy = _excess_kurtosis(sizes) > HEAVY * np.sqrt(24.0 / self.n_rows)
+        others = np.repeat(np.arange(self.n_environments) != apart, self.moments.counts)
+        if apart is None or others.sum() < _ROWS_FOR_KURTOSIS:
+            return bool(heavy)
+        return bool(heavy and _excess_kurtosis(sizes[others]) > 0.0)
 
     def permuted_spread(self, mask: Mask, smallest: float) -> float:
         """Return how often permuted absolute residuals of a subset (p,) give an environment so
@@ -377,6 +385,25 @@ class GaussianRandomDeviations(DeviationModel):
         places = np.repeat(np.arange(self.n_environments), self.moments.counts)
         rows = sampled_rows(places)
         return scatter_p_value(self._sizes(mask)[rows], places[rows], smallest)
+
+    def permuted_coefficients(self, mask: Mask, smallest: float) -> float:
+        """Return how often permuted residuals of a subset (p,) give the coefficients of an
+        environment so small a p-value (`own_coefficients_p_value`)."""
+        return own_coefficients_p_value(
+            *self._sampled(mask), smallest=smallest, within=self.extra_intercepts > 0
+        )
+
+    def permuted_score(self, mask: Mask) -> float:
+        """Return how often permuted residuals of a subset (p,) deviate as much as the data
+        (`score_p_value`)."""
+        return score_p_value(*self._sampled(mask), within=self.extra_intercepts > 0)
+
+    def _sampled(self, mask: Mask) -> tuple[Floats, Floats, Integers]:
+        """Return columns, outcome and environments of the rows that are permuted."""
+        assert self.data is not None
+        rows = sampled_rows(self.data.environment_index)
+        X = self.data.X[np.ix_(rows, self.features.expand(mask))]
+        return X, self.data.y[rows], self.data.environment_index[rows]
 
     def _sizes(self, mask: Mask) -> Floats:
         """Return absolute residuals (N,) of a subset (p,), environment by environment."""
@@ -578,6 +605,12 @@ class GaussianRandomDeviations(DeviationModel):
 
         in_parts(len(masks), self.n_jobs, one, fewest=64)
         return out
+
+
+def _excess_kurtosis(residuals: Floats) -> float:
+    """Return the excess kurtosis of residuals (n,) with mean 0, or of their sizes."""
+    squares = residuals**2
+    return float((squares**2).mean() / squares.mean() ** 2) - 3.0
 
 
 # Free deviations of so many features, or of all if these are fewer, must leave every environment a

@@ -28,6 +28,7 @@ from ..decisions.decision import (
 )
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..decisions.effects import (
+    differing_in_words,
     effect_name,
     i2_text,
     infinite_in_words,
@@ -279,6 +280,7 @@ def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     else:
         yield "This model gives no intervals."
     yield from infinite_in_words(decision)
+    yield from differing_in_words(decision)
     if isinstance(decision.model, GaussianRandomDeviations):
         yield SHRUNKEN
     shown = set(decision.effects()["feature"])
