@@ -1,5 +1,8 @@
-"""Selections that ignore invariance: the yardsticks that an invariant method should beat, and the
-one it cannot."""
+"""Selections that ignore invariance, and the oracle that knows the true features.
+
+They are the reference methods "Regression" and "Oracle" of the paper's synthetic study, and the
+Lasso and marginal correlations.
+"""
 
 from __future__ import annotations
 
@@ -100,23 +103,43 @@ def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
 
 @dataclass(eq=False, repr=False)
 class PooledRegression(Baseline):
-    """Regression on all features and all rows together: least squares of numbers, logistic of two
-    classes, negative binomial of counts, piecewise exponential of times. It selects the features
-    with a significant coefficient and predicts with all of them; where rows are too few for that,
-    it is LassoSelection with ten folds.
+    """Select the features with significant coefficients in a regression on all features.
+
+    All rows are fitted together: numbers by least squares, two classes by logistic, counts by
+    negative binomial and times by piecewise exponential regression. Predictions use all features.
+    With too few rows for that (fewer than the columns plus 2), the method is `LassoSelection` with
+    ten folds.
 
     Parameters
     ----------
-    alpha : a feature is selected when its p-value is smaller
-    random_state : seed of the folds, where the Lasso is used
-    columns : how a data frame X is read, Columns(environment="site")
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is smaller.
+    random_state : int, default=0
+        Seed of the folds of the Lasso.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
     used_lasso_ : bool
-    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns, of
-        likelihood-ratio tests where the outcome is no number; NaN for a combination of earlier
-        features and where the Lasso was used
+        Whether the Lasso was used.
+    p_values_ : ndarray of shape (n_features,)
+        P-values of t-tests for numbers (F-tests for features of several columns) and of
+        likelihood-ratio tests otherwise. NaN for a linear combination of earlier features and if
+        the Lasso was used.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients of all columns.
+    intercept_ : float
+        Intercept.
+
+    Examples
+    --------
+    >>> from invariance.baselines import PooledRegression
+    >>> from invariance.datasets import make_example
+    >>> PooledRegression().fit(make_example()).used_lasso_
+    False
     """
 
     _kinds = ("number", "classes", "count", "time")
@@ -162,22 +185,35 @@ def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
 
 @dataclass(eq=False, repr=False)
 class LassoSelection(Baseline):
-    """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation: on
-    least squares of numbers, on the log-likelihood of two classes (logistic) and of counts
-    (Poisson).
+    """Select the features that a cross-validated Lasso on the pooled rows keeps.
 
-    A feature of several columns is kept when one of them is.
+    The penalised log-likelihood is Gaussian for numbers, logistic for two classes and Poisson for
+    counts. A feature of several columns is selected if one of its columns is.
 
     Parameters
     ----------
-    cv : number of random folds
-    random_state : seed of the folds
-    columns : how a data frame X is read, Columns(environment="site")
+    cv : int, default=5
+        Number of random folds.
+    random_state : int, default=0
+        Seed of the folds.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    penalty_ : float; lasso_coef_ : (len(coef_),) per standard deviation of the columns
-    coef_, intercept_ : the Lasso's own, per unit of each column, for prediction
+    penalty_ : float
+        The penalty with the smallest error in the folds.
+    lasso_coef_ : ndarray of shape (n_columns,)
+        Coefficients per standard deviation of each column.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients per unit of each column, for prediction.
+    intercept_ : float
+        Intercept.
+
+    References
+    ----------
+    Tibshirani, R. (1996), Regression shrinkage and selection via the lasso, Journal of the Royal
+    Statistical Society B 58, 267-288, doi:10.1111/j.2517-6161.1996.tb02080.x.
     """
 
     _takes = ("exposure",)
@@ -284,19 +320,21 @@ def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
 
 @dataclass(eq=False, repr=False)
 class MarginalSelection(Baseline):
-    """Features whose correlation with the outcome over the pooled rows is significant, each on its
-    own.
+    """Select the features with a significant marginal correlation with the outcome.
 
     Parameters
     ----------
-    alpha : a feature is selected when its p-value is smaller
-    columns : how a data frame X is read, Columns(environment="site")
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is smaller.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    correlations_, p_values_ : (n_features_in_,); a constant feature has 0 and 1. A feature of
-        several columns has the multiple correlation and the p-value of its F-test, NaN where these
-        columns leave no residual.
+    correlations_, p_values_ : ndarray of shape (n_features,)
+        Correlations over the pooled rows and their p-values; 0 and 1 for a constant feature. For a
+        feature of several columns the multiple correlation and the p-value of its F-test, which is
+        NaN if these columns determine the outcome exactly.
     """
 
     _any_size = True
@@ -313,20 +351,32 @@ class MarginalSelection(Baseline):
 
 @dataclass(eq=False, repr=False)
 class Oracle(Baseline):
-    """Pooled least squares on features that are known to be invariant, those that are significant:
-    for simulations.
+    """Select the significant ones among features that are known to be invariant.
+
+    Pooled least squares on the true features: the reference method for simulations.
 
     Parameters
     ----------
-    support : the true features, as names, positions or a boolean mask over the features as given;
-        None takes `truth` of a MultiEnvironmentData
-    alpha : a feature is selected when its p-value is smaller
-    columns : how a data frame X is read, Columns(environment="site")
+    support : list of str, list of int or array of bool, default=None
+        The true features by name, by position or as a mask over all features of the data. None
+        takes `truth` of a MultiEnvironmentData.
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is smaller.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN
-        outside `support`
+    p_values_ : ndarray of shape (n_features,)
+        P-values of t-tests, or of F-tests for features of several columns; NaN for features outside
+        `support`.
+
+    Examples
+    --------
+    >>> from invariance.baselines import Oracle
+    >>> from invariance.datasets import make_example
+    >>> Oracle().fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     _any_size = True

@@ -272,25 +272,62 @@ class OwnCoefficients:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Rendered, ComparedEnvironments):
-    """The environments of a fit, for one subset; `print` it, or see `to_dict`.
+    """Show how each environment of a fit deviates from the others, given one subset.
 
-    evidence : on the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why;
-        grade : as the verdict on a selected subset has it
-    tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all
-        environments against one common fit; nothing_compatible : whether no subset is compatible
-        with invariance; all_scored : of all subsets
-    alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and
-        coefficients are not alike within the tolerance; named : the environment behind it: the one
-        that deviates most if the subset is compatible without it or, where nothing is compatible,
-        the one without which the best subset is; None of two environments
-    decisive : environments without which a subset is compatible that predicts better, and with
-        which it is not
-    left_out : without each of three environments or more; refitted : whether with whole fits
-    inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
-    sites : what small environments cost; allowed : that the prior rules subsets out, in words
-    own : of random deviations, coefficients of each environment, None elsewhere
-    level : of invariance: below "full" environments have baselines of their own, which are not
-        compared
+    It prints as text and shows as HTML; `to_dict` has its values.
+
+    Attributes
+    ----------
+    subset : tuple of str
+        Names of the features.
+    outcome_name : str
+        Name of the outcome.
+    tests : tuple of EnvironmentTest
+        Test of each environment against all others.
+    parts : tuple of str
+        Parameters that are tested.
+    feature_names : tuple of str
+        Names of all p features.
+    evidence : Evidence
+        Evidence on the subset; NaN if it cannot be fitted in every environment.
+    unjudged : str
+        Why it cannot be fitted, or "".
+    tolerance : Tolerance
+        Tolerance with the level that subsets had to reach.
+    whole : Deviation or None
+        All environments against one common fit.
+    nothing_compatible : bool
+        Whether no subset is compatible with invariance.
+    all_scored : bool
+        Whether all subsets were scored.
+    left_out : tuple of WithoutEnvironment
+        Results without each of three environments or more.
+    refitted : bool
+        Whether these are whole fits.
+    inclusion, predictive_inclusion : ndarray of shape (p,)
+        Inclusion probabilities of the whole fit; the latter NaN if no subset is compatible.
+    sites : Sites
+        Limits that small environments set.
+    judged_by : str
+        The level in words.
+    allowed : str
+        Subsets that the prior excludes, in words.
+    own : OwnCoefficients or None
+        Coefficients of each environment, for random deviations.
+    level : Level
+        Level of invariance. Below "full" environments have their own baselines, which are not
+        compared.
+    heterogeneity : Heterogeneity
+        Whether the effects are the same.
+    alarm : bool
+        Whether no subset is compatible, or an environment's p-value is below 0.05/E and
+        coefficients differ by more than the tolerance.
+    grade : Grade
+        Grade of the subset, as in a verdict.
+    named : label or None
+        The environment behind an alarm: the one that deviates most or, if no subset is compatible,
+        the one without which the best subset is. None for two environments that cannot be
+        distinguished.
     """
 
     feature_names: Names
@@ -321,7 +358,13 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def worst(self) -> WorstEnvironment | None:
-        """The environment with the smallest p-value."""
+        """Return the environment with the smallest p-value.
+
+        Returns
+        -------
+        WorstEnvironment or None
+            Its label, p-value and the parameters that deviate.
+        """
         return worst_environment(self.tests)
 
     @property
@@ -375,9 +418,17 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def decisive(self) -> tuple[WithoutEnvironment, ...]:
-        """Where some subset is compatible: environments without which one that predicts better than
-        the diagnosed one is, and with which it is not, the largest gain first. Such an environment
-        either acts on the outcome, or alone unmasks a feature."""
+        """Return environments whose exclusion makes a better predictor compatible.
+
+        Without such an environment a subset is compatible that predicts better than the diagnosed
+        one, and with it the subset is not: the environment acts on the outcome, or it alone shows
+        that a feature is not invariant.
+
+        Returns
+        -------
+        tuple of WithoutEnvironment
+            The largest gain first; empty if no subset is compatible.
+        """
         if self.nothing_compatible:
             return ()
         better = [
@@ -403,8 +454,18 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return None if self.worst is None else self.worst.environment
 
     def influence(self, predictive: bool = True) -> pd.DataFrame:
-        """Change of each inclusion probability, of the predictive posterior or the paper's, when an
-        environment is left out: environments × features, NaN where it is not known."""
+        """Return the change of each inclusion probability if an environment is excluded.
+
+        Parameters
+        ----------
+        predictive : bool, default=True
+            Whether to use the predictive posterior, or the paper's.
+
+        Returns
+        -------
+        DataFrame of shape (E, p)
+            NaN if a change is not known.
+        """
         import pandas as pd
 
         name = "predictive_inclusion" if predictive else "inclusion"
@@ -415,7 +476,18 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return pd.DataFrame.from_dict(changes, orient="index", columns=list(self.feature_names))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars of −log₁₀ p for each environment and part."""
+        """Draw −log₁₀ p of each environment and parameter as bars.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes.
+        """
         from .plots import plot_environments
 
         return plot_environments(self, ax)
@@ -433,7 +505,18 @@ class Diagnosis(Rendered, ComparedEnvironments):
             yield Section("Small environments", tuple(_small_environments(self)))
 
     def to_dict(self, luck: ChanceSelection | None = None) -> Fields:
-        """As values that JSON can hold; luck : of the decision, where it was asked for"""
+        """Return the diagnosis as values that JSON can hold.
+
+        Parameters
+        ----------
+        luck : ChanceSelection, default=None
+            Chance of a wrong selection, if it was computed.
+
+        Returns
+        -------
+        dict
+            Values; undefined numbers are None.
+        """
         same = (
             "alarm",
             "grade",
@@ -475,7 +558,20 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return plain
 
     def to_json(self, path: str | Path | None = None, luck: ChanceSelection | None = None) -> str:
-        """`to_dict` as strict JSON, also written to `path`"""
+        """Return strict JSON of `to_dict`, and write it to a file if a path is given.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            File to write.
+        luck : ChanceSelection, default=None
+            Chance of a wrong selection, if it was computed.
+
+        Returns
+        -------
+        str
+            JSON text.
+        """
         return written(self.to_dict(luck), path)
 
 

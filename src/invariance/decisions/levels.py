@@ -59,15 +59,21 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Whether the effects of a subset are the same in all environments, whatever their baselines.
+    """State whether the effects of a subset are the same, whatever the baselines.
 
-    same : None where that cannot be told: one environment, no features, or too few rows
-    grade : as of a verdict, of effects alone
-    p_value, p_exact : of effects that are the same up to the tolerance, and exactly
-    difference, low, high : share of themselves by which effects differ between these environments,
-        with a 90% interval
-    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments'
-        own estimates; tau is that of coefficients, per 1 of the column
+    Attributes
+    ----------
+    same : bool or None
+        None if it cannot be decided: one environment, no features, or too few rows.
+    grade : Grade
+        Grade of a verdict on the effects alone.
+    p_value, p_exact : float
+        P-values of effects that are the same up to the tolerance, and exactly.
+    difference, low, high : float
+        Relative difference of effects between these environments, with a 90% interval.
+    by_feature : dict
+        {column: {"tau", "i2", "p_interaction"}} of its effect alone, from the estimates of the
+        environments; tau is the standard deviation of coefficients, per 1 of the column.
     """
 
     same: bool | None
@@ -89,10 +95,19 @@ class Heterogeneity:
 
 @dataclass(frozen=True)
 class BaselineDifference:
-    """Whether environments have the same baseline, given the effects of a subset.
+    """State whether environments have the same baseline, given the effects of a subset.
 
-    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML),
-        in this unit; NaN if baselines have no standard errors
+    Attributes
+    ----------
+    same : bool
+        Whether equal baselines are compatible with the data.
+    p_value : float
+        P-value of equal baselines.
+    sd : float
+        Standard deviation of baselines between environments, by restricted maximum likelihood; NaN
+        if baselines do not have standard errors.
+    unit : str
+        Unit of sd.
     """
 
     same: bool

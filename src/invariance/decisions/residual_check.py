@@ -285,16 +285,37 @@ _FEWEST_IN_LEAF = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ResidualCheck(Rendered):
-    """A diagnosis of one subset, not a posterior; `print` it, or see `to_dict`.
+    """Hold tests of whether environments differ given a subset, by random forests.
 
-    subset : names; environments : E labels; rows (E,)
-    mean, spread (E,) : p-values that, given the features, the outcome's mean, and how far it
-        scatters, is another one in an environment than in the others
-    p_value : the smallest of them, corrected by Bonferroni's rule
-    r2 : share of the outcome's variance that forests explain in rows that they were not grown on
-    untold : share of the environments' scatter that cannot be told from the features; near 0
-        nothing could be found
-    of_rows : how many there are where those looked at are a sample, else 0
+    It prints as text and shows as HTML; `to_dict` has its values.
+
+    Attributes
+    ----------
+    subset : tuple of str
+        Names of the features.
+    outcome_name : str
+        Name of the outcome.
+    environments : tuple
+        Labels of the E environments.
+    rows : tuple of int
+        Rows of each environment.
+    mean, spread : ndarray of shape (E,)
+        P-values of the same mean, and of the same spread, of the outcome in an environment and in
+        the others, given the features.
+    p_value : float
+        The smallest of them, corrected by Bonferroni's rule.
+    r2 : float
+        Share of the variance of the outcome that forests explain in held-out rows.
+    untold : float
+        Share of the variance of the environments that the features do not explain. Near 0 the check
+        cannot find differences.
+    of_rows : int
+        Number of rows if a sample of them was used, else 0.
+
+    References
+    ----------
+    Shah, R. D. and Peters, J. (2020), The hardness of conditional independence testing and the
+    generalised covariance measure, Annals of Statistics 48, 1514-1538, arXiv:1804.07203.
     """
 
     subset: Names
@@ -310,18 +331,35 @@ class ResidualCheck(Rendered):
 
     @property
     def alarm(self) -> bool:
-        """Whether p_value is below 0.05."""
+        """Return whether the p-value is below 0.05.
+
+        Returns
+        -------
+        bool
+            True if environments differ.
+        """
         return self.p_value < ALARM
 
     @property
     def worst(self) -> tuple[Hashable, str]:
-        """The environment with the smallest p-value, and what is different there: "mean" or
-        "spread"."""
+        """Return the environment with the smallest p-value, and what differs there.
+
+        Returns
+        -------
+        tuple of label and str
+            Label, and "mean" or "spread".
+        """
         part, place = np.unravel_index(np.argmin([self.mean, self.spread]), (2, len(self.rows)))
         return self.environments[place], ("mean", "spread")[part]
 
     def to_dict(self) -> Fields:
-        """As values that JSON can hold."""
+        """Return the check as values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            Values.
+        """
         names = ("environment", "rows", "p_mean", "p_spread")
         each = zip(
             map(str, self.environments),

@@ -131,7 +131,12 @@ Report = Callable[[int, str], object]  # shows progress: so many steps, and a te
 
 
 class Engine(Protocol):
-    """A specification of how to compute: target → posterior, which ends with `with_remarks`."""
+    """Specify how a posterior is computed, by parameters only.
+
+    An engine has one method, `run(target, options)`, which returns a Posterior; it ends with
+    `with_remarks(target, posterior)`. The target has the model and the prior, the options have
+    threads, random generator and progress.
+    """
 
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
 

@@ -1,5 +1,7 @@
-"""Exact inference: every subset in the prior's support is scored and normalised (the paper's
-Algorithm 1).
+"""Exact inference: score and normalise every subset in the support of the prior.
+
+The posterior of each subset is p(z) Λ(z) / Σ_z' p(z') Λ(z') (equation 7 and Algorithm 1 of the
+paper, Wu et al. 2025, arXiv:2506.22675).
 
 Blocks of subsets are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the
 position of a subset being its bit pattern; `ListedBlocks` are those up to a size limit.
@@ -399,13 +401,33 @@ def enumeration_steps(target: Target) -> int:
 
 @dataclass(frozen=True)
 class Enumeration:
-    """Exact posterior by enumeration.
+    """Compute the exact posterior by enumeration of all subsets.
 
-    keep : how many leading subsets the result lists
-    rescore : how many of them are scored again from the rows
-    in_memory : up to this many subsets the whole log posterior is kept
-    time_limit : refuse work of more than so many seconds of one core, counted, not timed (None:
-        never refuse)
+    This is Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    keep : int, default=4096
+        Number of leading subsets in the table of the result.
+    rescore : int, default=20
+        Number of them that are scored again from the rows.
+    in_memory : int, default=16777216
+        Largest number of subsets whose log posterior is kept in memory.
+    time_limit : float, default=3600.0
+        Refuse work of more seconds than this on one core, by the number of operations. None never
+        refuses.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, Algorithm 1, arXiv:2506.22675.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Enumeration
+    >>> from invariance.datasets import make_example
+    >>> BIP(engine=Enumeration(keep=100)).fit(make_example()).posterior_.n_subsets
+    256
     """
 
     keep: int = 4096

@@ -1,5 +1,8 @@
-"""Parallel tempering over subsets: samples the posterior where there are too many subsets to
-enumerate."""
+"""Parallel tempering over subsets, for posteriors with too many subsets to enumerate.
+
+The target at inverse temperature β is π_β(z) ∝ p(z) Λ(z)^β, which is the posterior of equation 7 of
+the paper (Wu et al. 2025, arXiv:2506.22675) at β = 1 and the prior at β = 0.
+"""
 
 from __future__ import annotations
 
@@ -81,34 +84,56 @@ _LONGER = use(engine="tempering(searches=20)")
 
 @dataclass(frozen=True)
 class Tempering:
-    """Posterior by parallel tempering with block Gibbs moves.
+    """Sample the posterior by parallel tempering with block Gibbs moves.
 
-    Each replica is a ladder of chains, one at each inverse temperature β, whose target is π_β(z) ∝
-    p(z)·Λ(z)^β. During warm-up an annealed search looks for modes, and the ladder, the block choice
-    and a list of mode-to-mode jumps are tuned; then all of that is frozen and samples are kept.
-    Every kept move leaves π_β unchanged:
+    Each replica is a ladder of chains, one at each inverse temperature β, with the target π_β(z) ∝
+    p(z)·Λ(z)^β. During warm-up an annealed search finds modes, and the ladder, the choice of blocks
+    and a list of jumps between modes are tuned. All of these are then fixed, and samples are kept.
+    Every move leaves π_β unchanged:
 
-    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact
-      conditional;
+    - exchanges: a member chosen uniformly leaves, and its replacement is drawn from the exact
+      conditional distribution;
     - informed flips: Metropolis-Hastings with proposals ∝ single-site conditionals (Zanella 2020);
-    - blocks: features enter a block independently, and one of its 2^b subsets is drawn by weight
+    - blocks: features enter a block independently, and one of its 2^b subsets is drawn with weight
       π_β(z)·P(block | z);
-    - jumps: flip all features in which two modes differ that were found in warm-up;
+    - jumps: flip all features in which two modes of the warm-up differ;
     - swaps between neighbouring temperatures.
 
     Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Models
-    without a compiled scorer, and features of several columns, are sampled by plainer moves of the
+    without a compiled scorer, and features of several columns, are sampled by simpler moves of the
     same kinds.
 
-    chains : independent replicas, spread over threads; the result does not depend on the number of
-        threads
-    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes,
-        fewer (at least 200, or 50 of features with several columns that depend on each other in
-        some environment)
-    searches : annealed searches per replica; up to four times as many until several come near the
-        best subset
-    precision : target for the largest Monte-Carlo standard error of an inclusion probability
-    keep : how many leading subsets the result lists
+    Parameters
+    ----------
+    chains : int, default=4
+        Independent replicas, in threads. The result does not depend on the number of threads.
+    steps : int or "auto", default="auto"
+        Largest number of sweeps that are kept in each replica. "auto" is 3,000, or fewer if those
+        would take more than minutes (at least 200, or 50 for features with several columns that are
+        dependent in some environment).
+    searches : int, default=4
+        Annealed searches in each replica; up to four times as many until several come near the best
+        subset.
+    precision : float, default=0.01
+        Target for the largest Monte Carlo standard error of an inclusion probability.
+    keep : int, default=4096
+        Number of leading subsets in the table of the result.
+
+    References
+    ----------
+    Geyer, C. J. (1991), Markov chain Monte Carlo maximum likelihood, Computing Science and
+    Statistics 23, 156-163.
+
+    Zanella, G. (2020), Informed proposals for local MCMC in discrete spaces, Journal of the
+    American Statistical Association 115, 852-865, arXiv:1711.07424.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Tempering
+    >>> from invariance.datasets import make_example
+    >>> engine = Tempering(chains=2, steps=200)
+    >>> BIP(engine=engine, random_state=0).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     chains: int = 4

@@ -184,12 +184,12 @@ def check_whole_number(family: Any, name: str, least: int, usual: int | str) -> 
 
 
 class Family(Protocol):
-    """A specification: parameters only. It may be cloned, compared and searched over before there
-    are data.
+    """Specify a model of the outcome by parameters only, before there are data.
 
-    A family declares by class attributes what follows from it: `kind` of the outcome, one of
-    OUTCOME_KINDS, and `link`, one of INVERSE_LINKS or the name of another one; only "auto", which
-    has neither before there are data, does not.
+    A family can be cloned, compared and tuned. Its class attributes declare the `kind` of the
+    outcome, one of OUTCOME_KINDS, and the `link`, one of INVERSE_LINKS or another name; only
+    "auto", which depends on the data, does not have them. Its one method, `bind(data, n_jobs)`,
+    returns a `BoundModel`, which scores subsets.
     """
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel: ...

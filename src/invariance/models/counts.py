@@ -1,4 +1,9 @@
-"""Counts: a Poisson law, or one that scatters more."""
+"""Regressions of counts: Poisson and negative binomial.
+
+Both have the mean μ = exposure · exp(b + β'x^z) and are fitted by maximum likelihood, once to the
+pool and once to each environment (equations 5 and 6 of the paper, Wu et al. 2025,
+arXiv:2506.22675); the variance is μ or μ + αμ².
+"""
 
 from __future__ import annotations
 
@@ -101,14 +106,27 @@ class CountRegression(Regression):
 
 @dataclass(frozen=True)
 class Poisson(CountRegression):
-    """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by
-    maximum likelihood.
+    """Model a count by Poisson regression on the selected columns.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the
-        pooled fit expects; 0: none. They keep fits finite where an environment has no events
+    The mean is exposure · exp(b + β'x^z), fitted by maximum likelihood. Most counts vary more than
+    this model allows, and invariant subsets are then rejected: `NegativeBinomial` allows for it.
 
-    Counts scatter more than this in most data, and invariant subsets are then rejected: use
-    NegativeBinomial there.
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Weight, in rows, of the pseudo-data of each environment, whose outcome is the expectation of
+        the pooled fit. They keep fits finite if an environment has no events. 0 is without
+        pseudo-data.
+
+    See Also
+    --------
+    NegativeBinomial : Allow for overdispersion.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Poisson
+    >>> BIP(Poisson(pseudo_rows=0.5)).family
+    Poisson(pseudo_rows=0.5)
     """
 
     name: ClassVar[str] = "Poisson"
@@ -253,13 +271,32 @@ class NegativeBinomialModel(RegressionModel):
 
 @dataclass(frozen=True)
 class NegativeBinomial(CountRegression):
-    """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns
-    of z) and variance μ + αμ², by maximum likelihood; the dispersion α ≥ 0 is a parameter of every
-    fit.
+    """Model a count by negative binomial regression on the selected columns.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the
-        pooled fit expects; 0: none. They keep slopes finite where an environment has no events, and
-        leave its dispersion alone
+    The mean is μ = exposure · exp(b + β'x^z) and the variance μ + αμ². The dispersion α ≥ 0 is a
+    parameter of every fit, by maximum likelihood.
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Weight, in rows, of the pseudo-data of each environment, whose outcome is the expectation of
+        the pooled fit. They keep slopes finite if an environment has no events, and do not affect
+        its dispersion. 0 is without pseudo-data.
+
+    See Also
+    --------
+    Poisson : Assume that the variance is the mean.
+
+    References
+    ----------
+    Lawless, J. F. (1987), Negative binomial and mixed Poisson regression, Canadian Journal of
+    Statistics 15, 209-225, doi:10.2307/3314912.
+
+    Examples
+    --------
+    >>> from invariance import BIP, NegativeBinomial
+    >>> BIP(NegativeBinomial(pseudo_rows=0.5)).family
+    NegativeBinomial(pseudo_rows=0.5)
     """
 
     name: ClassVar[str] = "negative binomial"

@@ -1,4 +1,9 @@
-"""How different environments may be where a subset still counts as invariant."""
+"""Tolerated differences between environments, and tests of approximate invariance.
+
+The paper's posterior (equation 7, Wu et al. 2025, arXiv:2506.22675) compares subsets by
+Λ(z) = Π g(y | x^z) / p_e(y | x^z), whose logarithm is half the negative deviance of the hypothesis
+that z is invariant. The tests here allow small differences: their statistics are noncentral.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +46,34 @@ HEAVY = 2.0
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A subset is compatible with invariance when its p-value for *approximate* invariance is at
-    least `level`.
+    """Set which differences between environments are compatible with invariance.
 
-    rho : share of themselves by which coefficients may differ between environments
-    tau : relative spread that the noise's standard deviation may have between environments
-    level : smallest p-value of a compatible subset
-    weak_level : the same where no subset reaches `level`: to say that none is invariant takes more
-        evidence than to prefer one subset to another
+    A subset is compatible if its p-value for approximate invariance is at least `level`. The
+    defaults keep an invariant subset with heavy-tailed noise.
 
-    The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests
-    exact invariance.
+    Parameters
+    ----------
+    rho : float, default=0.1
+        Tolerated difference of coefficients between environments, relative to their size, from 0 to
+        1.
+    tau : float, default=0.1
+        Tolerated relative spread of the standard deviation of the noise, from 0 to 1.
+    level : float, default=0.2
+        Smallest p-value of a compatible subset, between 0 and 1.
+    weak_level : float, default=0.02
+        The same if no subset reaches `level`: to conclude that none is invariant requires more
+        evidence than to prefer one subset to another.
+
+    Raises
+    ------
+    SettingError
+        If a value is outside its range.
+
+    Examples
+    --------
+    >>> from invariance import Tolerance
+    >>> Tolerance.strict()
+    Tolerance(rho=0.0, tau=0.0, level=0.05, weak_level=0.05)
     """
 
     rho: float = 0.1
@@ -71,7 +93,18 @@ class Tolerance:
 
     @classmethod
     def strict(cls, level: float = 0.05) -> Self:
-        """Exact invariance, rejected at this level."""
+        """Return a tolerance of exact invariance.
+
+        Parameters
+        ----------
+        level : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        Self
+            The tolerance, with rho and tau 0.
+        """
         return cls(0.0, 0.0, level, level)
 
     @property
@@ -81,7 +114,13 @@ class Tolerance:
 
     @property
     def weak(self) -> Self:
-        """With the level that counts where no subset reaches the usual one."""
+        """Return the same tolerance at the level that is used if no subset reaches `level`.
+
+        Returns
+        -------
+        Self
+            The tolerance with the smaller of the two levels.
+        """
         return replace(self, level=self.lowest_level)
 
     def noncentrality(self, signal: Floats, n_rows: float) -> Floats:
@@ -90,7 +129,20 @@ class Tolerance:
         return np.minimum(CAP * n_rows, self.rho**2 * signal)
 
     def in_words(self, what: str, *allowed: str) -> str:
-        """allowed : which of rho and tau the model tolerates"""
+        """Describe the tolerance in words.
+
+        Parameters
+        ----------
+        what : str
+            The hypothesis, such as "invariance".
+        *allowed : str
+            Which of "rho" and "tau" the model tolerates.
+
+        Returns
+        -------
+        str
+            Hypothesis, tolerances and level.
+        """
         if not any(getattr(self, name) for name in allowed):
             return f"exact {what} at level {self.level:g}"
         sizes = ", ".join(f"{name} {getattr(self, name):g}" for name in allowed)

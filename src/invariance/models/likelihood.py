@@ -1,5 +1,12 @@
-"""log Λ by maximum likelihood, and any model with such a fit as a family: write one method,
-`maximise`."""
+"""Define a family by its maximum likelihood fit of one table: write one method, `maximise`.
+
+The score of a subset z is the log likelihood ratio of one fit for all environments and one for
+each::
+
+    log Λ(z) = max Σ_e Σ_i log g(y_ei | x_ei^z) − Σ_e max Σ_i log p_e(y_ei | x_ei^z)
+
+(equations 5 to 7 of the paper, Wu et al. 2025, arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -330,12 +337,21 @@ class Maximum(NamedTuple):
 
 
 class ByLikelihood(ABC):
-    """Base of specifications (frozen dataclasses) that say how one table is fitted.
+    """Define a family by its maximum likelihood fit of one table.
 
-    Each declares, as class attributes, `kind` of the outcome, "number", "class" or "count", and
-    `link`: "identity", "log", "logit", of which `mean` is the inverse, or the name of another one,
-    with a `mean` of its own. By these effects are differences or ratios, and held-out data are
-    scored; what has no meaning then is refused.
+    A subclass is a frozen dataclass. It implements `maximise` and declares, as class attributes,
+    the `kind` of the outcome ("number", "class" or "count") and the `link` ("identity", "log",
+    "logit", or another name with a `mean` of its own). They determine whether effects are
+    differences or ratios, and how held-out data are scored; what is undefined for them is refused.
+
+    Attributes
+    ----------
+    name : str, default="maximum likelihood"
+        Name of the model in descriptions.
+    kind : str
+        Kind of the outcome.
+    link : str
+        Link between the mean and the linear predictor.
     """
 
     name: str = "maximum likelihood"
@@ -344,11 +360,35 @@ class ByLikelihood(ABC):
 
     @abstractmethod
     def maximise(self, X: Floats, y: Floats) -> Maximum | None:
-        """The fit to rows X (n, k), y (n,) with an intercept; None where there is none (too few
-        rows, no maximum)."""
+        """Fit one table by maximum likelihood, with an intercept.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, k)
+            Columns.
+        y : ndarray of shape (n,)
+            Outcome.
+
+        Returns
+        -------
+        Maximum or None
+            Log likelihood, coefficients (k,), intercept and number of parameters; None if there is
+            no maximum, for example with too few rows.
+        """
 
     def mean(self, predictor: Floats) -> Floats:
-        """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
+        """Return the expected outcome at values of the linear predictor.
+
+        Parameters
+        ----------
+        predictor : ndarray of shape (n,)
+            Intercept plus coefficients times columns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Expected outcome, by default the inverse of `link`.
+        """
         return np.asarray(INVERSE_LINKS[link_of(self)](predictor))
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
@@ -434,7 +474,27 @@ class ByLikelihood(ABC):
         )
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> LikelihoodModel:
-        """Tie the model to data."""
+        """Bind the family to data.
+
+        Parameters
+        ----------
+        data : MultiEnvironmentData
+            Rows.
+        n_jobs : int, default=None
+            Threads.
+
+        Returns
+        -------
+        LikelihoodModel
+            A model that scores subsets.
+
+        Raises
+        ------
+        SettingError
+            If kind and link do not match, or `maximise` does not.
+        DataError
+            If the family cannot be fitted to this outcome.
+        """
         self.check()
         rows = rows_for(self.name, data)
         self.check_outcome(rows)

@@ -792,14 +792,37 @@ class Regression(ABC):
 
 @dataclass(frozen=True)
 class Logistic(Regression):
-    """Outcome ~ Bernoulli with log odds intercept + coefficients · columns of z, by maximum
-    likelihood.
+    """Model two classes by logistic regression on the selected columns.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the
-        pooled mean; 0: none. They keep fits finite where features separate the two values, or an
-        environment has only one of them
+    The log odds of the larger of the two values are linear in the columns of z, fitted by maximum
+    likelihood in the pool and in each environment::
 
-    Of the two values the larger one counts as 1.
+        y | x^z ~ Bernoulli(sigmoid(b + β'x^z))
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Weight, in rows, of the pseudo-data of each environment, whose outcome is the pooled mean.
+        They keep fits finite if features separate the classes or an environment has one class only.
+        0 is without pseudo-data.
+
+    References
+    ----------
+    Clogg, C. C., Rubin, D. B., Schenker, N., Schultz, B. and Weidman, L. (1991), Multiple
+    imputation of industry and occupation codes in census public-use samples using Bayesian logistic
+    regression, Journal of the American Statistical Association 86, 68-78,
+    doi:10.1080/01621459.1991.10475005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from invariance import BIP, Logistic
+    >>> from invariance.datasets import make_example
+    >>> data = make_example()
+    >>> high = (data.y > np.median(data.y)).astype(float)
+    >>> model = BIP(Logistic()).fit(data.X, high, environments=data.environment_index)
+    >>> model.get_support(indices=True).tolist()
+    [0, 2, 3]
     """
 
     name: ClassVar[str] = "logistic"

@@ -271,17 +271,32 @@ _ALIKE = 1.05
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Whether all features predict, or the selected ones, and why.
+    """State whether all features predict or the selected ones, with the reason.
 
-    uses : "everything" or "selected"
-    everything, selected : (E,) errors of both in each of `environments`, left out in turn with the
-        selection as it is: RMSE; of classes, counts and times the deviance over that of a constant;
-        NaN where the others alone cannot be fitted
-    ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected
-        features predict
-    n_features, n_selected : how many all and the selected ones are; reason : why all cannot
-        predict, if they cannot;
-        n_constant : features that all do without, as they are constant in every environment
+    The ratio of their largest errors in held-out environments decides.
+
+    Attributes
+    ----------
+    uses : {"everything", "selected"}
+        Features that predict.
+    environments : tuple
+        Labels of the E environments.
+    everything, selected : ndarray of shape (E,)
+        Error of both in each environment, held out with the selection as it is: RMSE, or for
+        classes, counts and times the deviance relative to a constant. NaN if the others alone
+        cannot be fitted.
+    ratio : float
+        Ratio of the largest errors; NaN if there are none.
+    threshold : float
+        Above it the selected features predict.
+    n_features, n_selected : int
+        Number of all and of the selected features.
+    kind : OutcomeKind
+        Kind of the outcome.
+    reason : str
+        Why all features cannot predict, or "".
+    n_constant : int
+        Features that are constant in every environment, which all features do without.
     """
 
     uses: str
@@ -304,8 +319,13 @@ class Choice:
 
     @property
     def worst(self) -> tuple[float, float]:
-        """The largest error of all features, and that of the selected ones, in environments where
-        both are known"""
+        """Return the largest errors of all features and of the selected ones.
+
+        Returns
+        -------
+        tuple of float
+            Over the environments with both errors.
+        """
         return worst_of(self.everything, self.selected)
 
     @property
@@ -330,7 +350,18 @@ class Choice:
         return names[self.uses if kind == "auto" else kind]
 
     def told(self, kind: str) -> str:
-        """What predicts and why, where this kind is asked for."""
+        """Describe in words which features predict and why.
+
+        Parameters
+        ----------
+        kind : {"auto", "everything", "selected", "average"}
+            The value of `predict_with`.
+
+        Returns
+        -------
+        str
+            A sentence.
+        """
         return str(self) if kind == "auto" else f"{self.named(kind)}, as asked; by default {self}"
 
     def __str__(self) -> str:

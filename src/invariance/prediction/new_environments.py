@@ -132,22 +132,41 @@ _BY = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NewEnvironments(Rendered):
-    """How predictions did in environments that were left out, each in turn.
+    """Hold errors and calibration of predictions in held-out environments.
 
-    Figures, NaN where something is not defined, as with one class only:
+    Each environment is held out in turn, from the selection and from the fit.
 
-    observed, predicted : means, or totals over the total exposure; of times the events per row, and
-        those expected
-    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where
-        predictions are right
-    rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
-    r2, deviance_explained : share of the scatter around the environment's own mean that predictions
-        explain
+    Attributes
+    ----------
+    outcome : PredictedOutcome
+        The outcome.
+    left_out : tuple of EnvironmentErrors
+        Results for each environment; empty for a single environment.
+    impossible : tuple
+        Labels of environments without which the model could not be fitted.
+    by : {"selected", "everything", "average", "constant"}
+        Features that predict.
+    not_left_out : int
+        Number of environments that a limit on the time prevented from being held out, all or none.
 
-    left_out : none where there is one environment; impossible : those without which nothing could
-        be fitted; by : what
-    predicts, as in `Predictions`; not_left_out : as many as a limit on the time kept from being
-    left out, all or none
+    Notes
+    -----
+    The figures of an environment are, with NaN for those that are undefined, as with one class
+    only:
+
+    - observed, predicted: means, for counts totals over the total exposure, for times events per
+      row;
+    - intercept, slope: calibration of numbers, log odds or log rates, ideally 0 and 1;
+    - rmse, brier, log_loss: means over rows;
+    - auc, concordance: share of pairs in the right order;
+    - r2, deviance_explained: share of the variation around the mean of the environment that
+      predictions explain.
+
+    References
+    ----------
+    Steyerberg, E. W. and Harrell, F. E. (2016), Prediction models need appropriate internal,
+    internal-external, and external validation, Journal of Clinical Epidemiology 69, 245-247,
+    doi:10.1016/j.jclinepi.2015.04.005.
     """
 
     outcome: PredictedOutcome
@@ -157,8 +176,24 @@ class NewEnvironments(Rendered):
     not_left_out: int = 0
 
     def half_width(self, coverage: float) -> float:
-        """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest;
-        0 without any."""
+        """Return half the width of an interval for an outcome in a new environment.
+
+        Parameters
+        ----------
+        coverage : float
+            Probability that an interval contains the outcome.
+
+        Returns
+        -------
+        float
+            The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles of absolute errors,
+            or the largest; 0 without environments.
+
+        Raises
+        ------
+        SettingError
+            If the outcome does not have prediction intervals.
+        """
         self.outcome.check_intervals()
         if not self.left_out:
             return 0.0
@@ -209,9 +244,14 @@ class NewEnvironments(Rendered):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each environment that was left out: its label, rows, events, figures, the
-        ends of those that have intervals (`slope_lower`, `slope_upper`), and what was selected
-        then."""
+        """Return the results as a data frame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each held-out environment: environment, rows, events, figures, ends of
+            intervals (such as `slope_lower` and `slope_upper`), and the selected features.
+        """
         import pandas as pd
 
         names = "intercept", "slope", self.kind.measure

@@ -33,9 +33,23 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class CostOfInvariance:
-    """Errors in each of `environments`, left out in turn: of the selected features, the selection
-    repeated; of all features; of a constant; NaN where not known. measure : what they are; uses :
-    what predicts, as in `Choice`"""
+    """Hold the errors of three predictors in held-out environments.
+
+    Attributes
+    ----------
+    environments : tuple
+        Labels of the E environments, each held out in turn.
+    selected : ndarray of shape (E,)
+        Errors of the selected features, with the selection repeated. NaN if not known.
+    everything : ndarray of shape (E,)
+        Errors of all features.
+    constant : ndarray of shape (E,)
+        Errors of a constant.
+    measure : str
+        Name of the error.
+    uses : {"everything", "selected"}
+        Features that predict by default.
+    """
 
     environments: Labels
     selected: Floats
@@ -75,12 +89,24 @@ class CostOfInvariance:
 
     @property
     def ratios(self) -> Floats:
-        """(E,) error of the selected features over that of all"""
+        """Return the error of the selected features relative to all features.
+
+        Returns
+        -------
+        ndarray of shape (E,)
+            Ratios.
+        """
         return _over(self.selected, self.everything)
 
     @property
     def ratio(self) -> float:
-        """The same of mean errors, over environments where both are known"""
+        """Return the ratio of the mean errors.
+
+        Returns
+        -------
+        float
+            Over the environments with both errors; NaN if there are none.
+        """
         known = ~np.isnan(self.selected + self.everything)
         if not known.any():
             return np.nan

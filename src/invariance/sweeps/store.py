@@ -92,10 +92,35 @@ def parts_of(folder: Path) -> list[Path]:
 
 
 def read_sweep(folder: Any) -> pd.DataFrame:
-    """The table of a sweep from its folder, finished or not: as `invariance.sweep` returns it, of
-    all outcomes there.
+    """Read the table of a sweep from its folder.
 
-    It may be read while the sweep runs.
+    The sweep may still be running.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder `out` of `invariance.sweep`.
+
+    Returns
+    -------
+    DataFrame
+        As `invariance.sweep` returns it, for all outcomes in the folder.
+
+    Raises
+    ------
+    FileError
+        If the folder is not that of a sweep or a file is damaged, or the extra `parquet` is
+        missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from invariance import read_sweep, sweep
+    >>> from invariance.datasets import make_example
+    >>> folder = tempfile.mkdtemp() + "/sweep"
+    >>> table = sweep(make_example(), outcomes=["blood_pressure"], out=folder)
+    >>> read_sweep(folder).feature.tolist() == table.feature.tolist()
+    True
     """
     path = Path(folder).expanduser()
     if not (path / MANIFEST).is_file():
