@@ -108,7 +108,7 @@ class PooledRegression(Baseline):
     All rows are fitted together: numbers by least squares, two classes by logistic, counts by
     negative binomial and times by piecewise exponential regression. Predictions use all features.
     With too few rows for that (fewer than the columns plus 2), the method is `LassoSelection` with
-    ten folds.
+    up to ten folds.
 
     Parameters
     ----------

@@ -205,9 +205,7 @@ def check(
     Raises
     ------
     DataError
-        If a named column is not in the table.
-    FileError
-        If a file cannot be read.
+        If a named column is not in the table, or a file is missing.
 
     Examples
     --------

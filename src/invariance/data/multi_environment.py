@@ -502,11 +502,10 @@ class MultiEnvironmentData:
         Raises
         ------
         DataError
-            If the table cannot be used; the message names the columns and the remedies.
+            If the table cannot be used or its file is missing; the message has columns and
+            remedies.
         SettingError
             If a setting is unknown or contradicts another one.
-        FileError
-            If a file cannot be read.
         """
         check_known("missing", missing, MISSING)
         parts_of_columns = Columns(

@@ -491,9 +491,7 @@ def read_table(
     Raises
     ------
     DataError
-        If the content cannot be read as a table, or is ambiguous.
-    FileError
-        If the file is missing.
+        If the file is missing, cannot be read as a table, or is ambiguous.
 
     Warns
     -----

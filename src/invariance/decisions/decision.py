@@ -1023,6 +1023,11 @@ class Decision(Rendered):
             From tau to prediction_upper, NaN in rows of environments and if these are not given by
             one label.
 
+        Raises
+        ------
+        SettingError
+            If coverage is not between 0 and 1, or the family has a link of its own.
+
         See Also
         --------
         coefficients : Return coefficients of columns, without units.

@@ -307,8 +307,8 @@ class ResidualCheck(Rendered):
     r2 : float
         Share of the variance of the outcome that forests explain in held-out rows.
     untold : float
-        Share of the variance of the environments that the features do not explain. Near 0 the check
-        cannot find differences.
+        Share of the variation of the indicators of environments that forests do not predict from
+        the features. Near 0 the check cannot find differences.
     of_rows : int
         Number of rows if a sample of them was used, else 0.
 

@@ -287,6 +287,8 @@ class BIP(IntervalRegressor):
             If a parameter is unknown or impossible for these data.
         EngineError
             If the engine cannot do this job.
+        WrongTypeError
+            If an argument is unknown.
 
         Warns
         -----
@@ -446,7 +448,8 @@ class BIP(IntervalRegressor):
         Raises
         ------
         SettingError
-            If environments are not compared by labels.
+            If there is one environment, the model does not have tests of environments, or leave_out
+            is unknown.
         """
         findings = self.decision_.findings
         mask = self.decision_.mask
@@ -472,6 +475,12 @@ class BIP(IntervalRegressor):
         -------
         ResidualCheck
             P-values for the mean and the spread of the outcome in each environment.
+
+        Raises
+        ------
+        SettingError
+            If there is one environment, the outcome has events or an exposure, or the model was
+            fitted to moments without a sample of rows.
         """
         chosen = self.decision_.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
@@ -518,6 +527,11 @@ class BIP(IntervalRegressor):
         -------
         Path
             The file that was written.
+
+        Raises
+        ------
+        FileError
+            If the path does not end in .html or cannot be written.
         """
         check_is_fitted(self)
         file = checked_path(path)
@@ -610,6 +624,15 @@ class BIP(IntervalRegressor):
         ----------
         path : str or Path
             File to write. A `regressor` needs the extra `skops`.
+
+        Raises
+        ------
+        FileError
+            If the file cannot be written.
+        SettingError
+            If the predictors cannot be saved, as with a link of a family's own.
+        EngineError
+            If a regressor is saved and the extra `skops` is not installed.
         """
         save(self, path)
 

@@ -198,6 +198,9 @@ class IntervalRegressor(EnvironmentSelector):
         environments are then not held out. With three or four environments a warning states that
         intervals may be too narrow.
 
+        The quantile over environments follows the idea of conformal prediction for a new group
+        (Dunn, Wasserman and Ramdas 2023).
+
         After a fit to moments the errors in an environment are those of a sample of its rows;
         without a sample they are taken as normal.
 

@@ -527,7 +527,10 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     Raises
     ------
     DataError
-        If the file has another format or was changed since it was written.
+        If the file has another format, was changed since it was written, or contains a regressor
+        with types that are not trusted.
+    EngineError
+        If the file contains a regressor and the extra `skops` is not installed.
     FileError
         If the file is missing or cannot be read.
 

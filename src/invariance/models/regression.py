@@ -808,10 +808,8 @@ class Logistic(Regression):
 
     References
     ----------
-    Clogg, C. C., Rubin, D. B., Schenker, N., Schultz, B. and Weidman, L. (1991), Multiple
-    imputation of industry and occupation codes in census public-use samples using Bayesian logistic
-    regression, Journal of the American Statistical Association 86, 68-78,
-    doi:10.1080/01621459.1991.10475005.
+    Albert, A. and Anderson, J. A. (1984), On the existence of maximum likelihood estimates in
+    logistic regression models, Biometrika 71, 1-10, doi:10.1093/biomet/71.1.1.
 
     Examples
     --------

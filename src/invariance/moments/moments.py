@@ -272,7 +272,8 @@ class Moments:
     environment_notes : tuple of str, default=()
         Sentences about dropped and merged environments.
     sample : RowSample, default=None
-        Rows of every environment, as `from_rows` draws them. None for moments without rows.
+        Rows of every environment, as `from_rows` draws them. None for moments from `from_data` or
+        `from_arrow`.
     kind : OutcomeKind, default=None
         Kind of the outcome, if its values were checked one by one.
     weights : Weights, default=None
@@ -596,9 +597,7 @@ class Moments:
         Raises
         ------
         DataError
-            If the rows cannot be used; the message names the columns and the remedies.
-        FileError
-            If a file cannot be read.
+            If the rows cannot be used or a file is missing; the message has columns and remedies.
         WrongTypeError
             If an option is unknown.
         """
