@@ -92,7 +92,7 @@ def _hospitals(numbers: range, n: int, seed: int) -> MultiEnvironmentData:
 
 
 def _rows(h: int, n: int, rng: np.random.Generator) -> Floats:
-    """(n, 9) the features and blood pressure of hospital h"""
+    """Return the features and blood pressure of hospital h, (n, 9)."""
     shift = _SHIFT[h]
     age = rng.normal(45 + 6 * shift, 10 + 2 * shift, n)
     exercise = rng.normal(4 - 0.6 * shift, 1.5, n) - 0.02 * (age - 45)

@@ -36,8 +36,11 @@ _ENTERING = 0.9
 
 @dataclass(frozen=True, eq=False)
 class LassoFit:
-    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised;
-    penalty; intercept at the mean of the columns"""
+    """Hold a Lasso fit.
+
+    coefficients : (q,) per standard deviation of the columns, or per unit if not standardised
+    penalty : its penalty; intercept : at the mean of the columns
+    """
 
     coefficients: Floats
     penalty: float
@@ -53,8 +56,10 @@ def standardized(data: MultiEnvironmentData) -> Floats:
 
 
 def random_folds(data: MultiEnvironmentData, cv: int, random_state: int) -> Any:
-    """Of the pooled rows, which usually come sorted by environment; raises where they are too few
-    for so many folds."""
+    """Return random folds of the pooled rows; raise if these are too few for them.
+
+    Rows are usually sorted by environment, so that folds must be random.
+    """
     from sklearn.model_selection import KFold
 
     check_whole_number("cv", cv, 2)
@@ -219,9 +224,12 @@ def _newton(
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN
-    where none was needed. used_fallback: the Lasso kept nothing, so that correlation with the
-    outcome decided alone."""
+    """Hold the result of a screen.
+
+    kept : (p,) features that passed
+    coefficients : (q,) of their columns in the Lasso, NaN if it was not fitted
+    used_fallback : whether the Lasso kept no feature, so that correlations decided
+    """
 
     kept: Mask
     coefficients: Floats
@@ -282,7 +290,7 @@ class LassoScreen(BaseEstimator):
 
 
 def screening_of(data: MultiEnvironmentData, fit: LassoFit, k: int) -> Screening:
-    """What passes a screen for k features whose Lasso was fitted before."""
+    """Return the result of a screen for k features, given a fitted Lasso."""
     used_fallback = not fit.coefficients.any()
     by_column = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
     size = np.maximum.reduceat(by_column, data.features.starts[:-1])
@@ -292,7 +300,7 @@ def screening_of(data: MultiEnvironmentData, fit: LassoFit, k: int) -> Screening
 
 
 def pooled_correlations(data: MultiEnvironmentData) -> Floats:
-    """(q,) correlation of each column with the outcome over all rows."""
+    """Return the correlation of each column with the outcome over all rows, (q,)."""
     y = data.y - data.y.mean()
     return np.clip(standardized(data).T @ y / (np.sqrt(data.n_rows) * np.linalg.norm(y)), -1.0, 1.0)
 

@@ -39,7 +39,7 @@ _CONVERGED = 1e-13
 
 
 class AllFeatures(Baseline):
-    """Chooses none of the features."""
+    """Base of methods that use all features."""
 
     outcome_ = "all"
 
@@ -48,7 +48,7 @@ class AllFeatures(Baseline):
 
 
 class _AllRows(AllFeatures):
-    """All rows together, by a model for the outcome's kind."""
+    """Base of methods that fit all rows together by a model for the kind of outcome."""
 
     _takes = ("exposure",)
     _as_number = False
@@ -117,7 +117,7 @@ class RidgeRegression(_AllRows):
 
 
 def _learner(name: str, kind: OutcomeKind, random_state: int) -> Any:
-    """The estimator of scikit-learn for this kind of outcome"""
+    """Return the estimator of scikit-learn for this kind of outcome."""
     if name == "forest":
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -222,7 +222,10 @@ class Pooled(_AllRows):
 
 
 class Linear(AllFeatures):
-    """A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
+    """Base of linear methods: a subclass implements `_line(moments)`.
+
+    It returns coefficients (q,) and the intercept.
+    """
 
     _kinds = ("number",)
 
@@ -303,8 +306,11 @@ class RandomIntercept(Linear):
 
 
 class Penalised(Linear):
-    """Least squares with a price for what differs between environments, of a weight that
-    environments left out choose unless it is given. A subclass implements `_lines`."""
+    """Fit least squares with a penalty on differences between environments.
+
+    Held-out environments select the weight of the penalty unless it is given. A subclass implements
+    `_lines`.
+    """
 
     # Weights that are tried, the one of least squares first: it wins where others are as good.
     _weights: ClassVar[tuple[float, ...]]
@@ -343,7 +349,7 @@ class Penalised(Linear):
         return coefficients[0], float(intercepts[0])
 
     def _errors(self, moments: Moments, e: int) -> list[float]:
-        """Mean squared errors in an environment, at all weights, of fits to the others"""
+        """Return mean squared errors in one environment, for all weights, of fits to the others."""
         others = without(moments, moments.environments[e])
         lines = zip(*self._lines(others, self._weights), strict=True)
         columns = others.columns[:-1]
@@ -467,9 +473,11 @@ class VREx(Penalised):
 
 
 def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
-    """(S, k) minimisers of mean + λ · variance of the environments' risks at rising λ (S,), each
-    from the one before. squares (E, k + 1, k + 1): mean products of k columns and the outcome in
-    each environment"""
+    """Minimise mean + λ · variance of the risks of the environments at rising λ (S,), (S, k).
+
+    Each minimum is found from the one before. squares (E, k + 1, k + 1): mean products of k columns
+    and the outcome in each environment.
+    """
 
     def value(found: Floats, penalty: float) -> float:
         left = np.append(-found, 1.0)

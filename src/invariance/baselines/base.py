@@ -47,12 +47,12 @@ def _of_times(model: Any) -> bool:
 
 
 class Baseline(EnvironmentSelector):
-    """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a
-    mask (p,).
+    """Base of the methods: a subclass implements `_select(data)`.
 
-    Predictions are those of the outcome's own model of the selected features, fitted to all rows
-    together: least squares of numbers, the probability of the second of two classes, the expected
-    count per unit of exposure, the median time.
+    It sets its own fitted attributes and returns a mask (p,). Predictions are those of the model of
+    the outcome, fitted to the selected features and all rows together: least squares of numbers,
+    the probability of the second of two classes, the expected count per unit of exposure, the
+    median time.
     """
 
     alpha = 0.05
@@ -133,11 +133,11 @@ class Baseline(EnvironmentSelector):
 
     @available_if(_of_times)
     def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
-        """(n,) mean time to the event, or to the horizon if that is earlier"""
+        """Predict the mean time to the event, or to the horizon if that is earlier, (n,)."""
         return self._hazard.restricted_mean(self._risk(X), horizon)
 
     def _risk(self, X: Any) -> Floats:
-        """(n,) how many times the baseline the hazard is"""
+        """Return the hazards relative to the baseline, (n,)."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self._linear(X)))
 
@@ -154,7 +154,7 @@ class Baseline(EnvironmentSelector):
             )
 
     def _check_outcome(self, data: MultiEnvironmentData) -> None:
-        """Raise where the method cannot be fitted to the outcome."""
+        """Raise if the method cannot be fitted to the outcome."""
         name = type(self).__name__
         kind = data.outcome_kind
         for role in data.outcome_columns:
@@ -178,8 +178,7 @@ class Baseline(EnvironmentSelector):
         )
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
-        """(q,) of the columns of the data, and the intercept: the pooled fit of the selected
-        features."""
+        """Return coefficients (q,) and intercept of the pooled fit of the selected features."""
         columns = data.features.expand(selected)
         if kind_for(data).by_least_squares:
             fit: Any = least_squares(data.X[:, columns], data.y)
@@ -292,7 +291,7 @@ class Screened(Baseline):
         return np.asarray(self.estimator_.predict(self._screened(X)))
 
     def _screened(self, X: Any) -> pd.DataFrame:
-        """The columns that the method has seen."""
+        """Return the columns of the fit of the method."""
         return pd.DataFrame(self._fitted_columns(X), columns=list(self.columns_))[
             list(self.estimator_.columns_)
         ]
@@ -307,8 +306,8 @@ class Screened(Baseline):
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> Any:
-    """(p,) a fitted attribute (n_features_in_,) by the features of the data; None where the model
-    has no such thing."""
+    """Return a fitted attribute by the p features of the data; None if the model does not have
+    it."""
     if not hasattr(model, name):
         return None
     owner = model._expand(np.arange(data.n_features), -1)

@@ -265,7 +265,7 @@ class Comparison(Rendered, pd.DataFrame):
 
     @property
     def _labels(self) -> tuple[list[str], list[str]]:
-        """Names of features and methods in the picture"""
+        """Return the names of features and methods in the picture."""
         features = [self.attrs["features"][j] for j in self._leading(_MOST_DRAWN)]
         marks = np.where(self["as_number"], " (least squares)", "")
         methods = [f"{name}{mark}" for name, mark in zip(self.index, marks, strict=True)]
@@ -283,7 +283,7 @@ class Comparison(Rendered, pd.DataFrame):
 
     @property
     def _selected(self) -> Mask:
-        """(M, p)"""
+        """Return which features each method selected, (M, p)."""
         return np.asarray(self.spread("status") == "selected")
 
     def _leading(self, limit: int) -> Integers:
@@ -302,7 +302,7 @@ class Comparison(Rendered, pd.DataFrame):
 
     @property
     def _doubted(self) -> list[Any]:
-        """Rows of methods by which something differs between environments"""
+        """Return the rows of methods for which something differs between environments."""
         return [m for m in self._rows if isinstance(m.verdict, str)]
 
     @property
@@ -387,7 +387,7 @@ _ABOUT_ERRORS = (
 
 
 def _differing(level: str) -> str:
-    """What differs between environments given the selected features, in a few words"""
+    """Return in a few words what differs between environments given the selected features."""
     free = LEFT_FREE.get(level)
     return (
         "the selected features are not invariant"
@@ -397,7 +397,7 @@ def _differing(level: str) -> str:
 
 
 def _side_by_side(names: Names, columns: list[Names]) -> Iterator[Section]:
-    """As many methods as a line has room for, then the next."""
+    """Yield tables of as many methods as fit into a line."""
     room = COLUMNS - 2 - max(map(display_width, names))
     while columns:
         ends = np.cumsum([2 + max(map(display_width, column)) for column in columns])
@@ -408,7 +408,7 @@ def _side_by_side(names: Names, columns: list[Names]) -> Iterator[Section]:
 
 
 def _evidence(method: Any) -> str | None:
-    """The column with what the method selects by; None if it has no value at all"""
+    """Return the column by which the method selects; None if it does not have values."""
     for column in _EVIDENCE:
         values = getattr(method, column)
         if values is not None and not np.isnan(values).all():
@@ -424,7 +424,7 @@ def _cell(method: Any, j: int) -> str:
 
 
 def _legend(listed: list[Any]) -> Iterator[str]:
-    """What the marks and the values of these methods mean."""
+    """Yield the meaning of the marks and values of these methods."""
     seen = {str(status) for m in listed for status in m.status}
     marks = [f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen]
     favourable = []
@@ -591,8 +591,10 @@ def _add_errors(
 
 
 def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: Any) -> float:
-    """Of a model that was fitted without this environment, given by its place; table: the data as a
-    data frame."""
+    """Return the error in an environment, given by its position, of a model fitted without it.
+
+    table : the data as a data frame.
+    """
     rows = data.rows(environment)
     kind = kind_for(data)
     if model._outcome.kind != kind:
@@ -614,7 +616,7 @@ def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: An
 def named_methods(
     methods: Any, n_features: int, bip: BIP | None = None, left_out: bool = False
 ) -> list[tuple[str, EnvironmentSelector]]:
-    """(name, unfitted estimator) pairs with distinct names."""
+    """Return (name, unfitted estimator) pairs with distinct names."""
     if methods is None:
         methods = default_names(n_features, left_out)
     if isinstance(methods, str):
@@ -639,8 +641,7 @@ def named_methods(
 
 
 def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
-    """ "ICP(max_size=3)": what stands for it in the comparison, and the estimator with these
-    settings."""
+    """Return the name in the comparison and the estimator of a text such as "ICP(max_size=3)"."""
     name, settings = read_call(text)
     found = next((known for known in METHODS if known.casefold() == name.casefold()), None)
     if found is None:
@@ -666,7 +667,7 @@ def _name_of(model: Any) -> str:
 
 
 def _registered(model: Any) -> Method | None:
-    """The method of this class and with these settings, without its screen"""
+    """Return the method of this class and with these settings, without its screen."""
     for method in METHODS.values():
         settings = {name: getattr(model, name, None) for name in method.settings}
         if method.home.endswith(f":{type(model).__name__}") and settings == method.settings:
@@ -675,7 +676,7 @@ def _registered(model: Any) -> Method | None:
 
 
 def _fitted(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Any:
-    """A clone, fitted; equal screens are found in, or added to, the screenings of these data."""
+    """Return a fitted clone; equal screens are shared through the screenings of these data."""
     model = clone(model)
     if isinstance(model, Screened) and not isinstance(model.screen, Screening):
         screen = model.screen or LassoScreen()
@@ -692,7 +693,7 @@ def _reason(error: Exception) -> Message:
 
 
 def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Fields:
-    """What a method said: a row of the comparison."""
+    """Return the results of a method: a row of the comparison."""
     single = data.features.widths == 1
     started = time.perf_counter()
     try:

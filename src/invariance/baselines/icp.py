@@ -44,7 +44,7 @@ DECIDABLE = 1e-7
 
 
 class ResidualTests:
-    """Whether the pooled residuals of subsets are alike in every environment."""
+    """Test whether the pooled residuals of subsets are the same in every environment."""
 
     def __init__(self, data: MultiEnvironmentData) -> None:
         self.data = data
@@ -58,8 +58,7 @@ class ResidualTests:
         self._means = moments.gaps * scale
 
     def test(self, masks: Mask) -> tuple[Floats, Mask]:
-        """p-values (S,), and (S,) where the features leave no residual, so that nothing speaks
-        against invariance."""
+        """Return p-values (S,), and which features leave no residual (S,): these pass the test."""
         n = len(masks)
         n_environments = len(self.counts)
         if n_environments == 1:
@@ -80,8 +79,10 @@ class ResidualTests:
         return np.where(determined, 1.0, p_values), determined
 
     def confidence_intervals(self, parts: Iterable[Mask], alpha: float) -> Floats:
-        """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4
-        × standard error."""
+        """Return for each column the hull over the subsets of its confidence intervals, (q, 2).
+
+        They are coefficient ± normal quantile at 1 − alpha/4 × standard error.
+        """
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
         quantile = ndtri(1.0 - alpha / 4.0)
@@ -112,8 +113,7 @@ class ResidualTests:
 
 
 def _smallest(mean: Floats, scatter: Floats, counts: Floats) -> Floats:
-    """(S,) smallest p-value over environments and over the tests of the mean and of the
-    variance."""
+    """Return the smallest p-value (S,) over environments and over tests of mean and variance."""
     t, df, ratio = contrast_statistics(mean, scatter, counts)
     with np.errstate(invalid="ignore"):
         means = np.where(np.isinf(t), 0.0, 2.0 * stdtr(df, -t))
@@ -357,8 +357,10 @@ class StabilityICP(Baseline):
         return frequencies >= self.threshold
 
     def _selected_in(self, data: MultiEnvironmentData) -> Mask:
-        """(p,) what all subsets that ICP accepts have in common; nothing where it accepts none, and
-        of features that do not vary in these rows"""
+        """Return the features (p,) that all subsets accepted by ICP share.
+
+        No feature if no subset is accepted; never a feature that is constant in these rows.
+        """
         varies = np.logical_and.reduceat(np.ptp(data.X, axis=0) > 0.0, data.features.starts[:-1])
         common = varies.copy()
         tests = ResidualTests(data.narrowed(varies))
@@ -372,7 +374,7 @@ class StabilityICP(Baseline):
 
 
 def _sample(data: MultiEnvironmentData, rng: np.random.Generator) -> MultiEnvironmentData:
-    """As many rows of each environment, drawn with replacement"""
+    """Draw the rows of each environment with replacement."""
     rows = np.concatenate([rng.choice(data.rows(e), n) for e, n in enumerate(data.counts)])
     chosen = {
         "X": data.X[rows],
@@ -516,9 +518,12 @@ def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
 
 
 def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
-    """With a first column of ones, as large as keeps the equations balanced. Only the intercept
-    depends on where zero is. Seen from halfway between the two groups' means, the means' products
-    are the same in both and drop out of the difference, however large they are."""
+    """Return the contrast with a first column of ones, scaled to balance the equations.
+
+    Only the intercept depends on the origin. Relative to the midpoint between the means of the two
+    groups, the products of the means are the same in both and cancel in the difference, however
+    large they are.
+    """
     values = np.column_stack([X, y])
     means = [values[g].mean(axis=0) for g in groups]
     inner, other = (
@@ -538,8 +543,10 @@ def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
 
 
 def _spread_within(data: MultiEnvironmentData) -> Floats:
-    """(q,) standard deviation of each column inside the environments; its largest value where that
-    is 0."""
+    """Return the standard deviation of each column within environments, (q,).
+
+    If it is 0, the largest absolute value.
+    """
     squares = sum(
         len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments))
     )

@@ -47,9 +47,12 @@ _CONVERGED = 1e-5
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
-    """p-values (p,) in least squares with an intercept, t-tests or F-tests of several columns, NaN
-    for combinations of earlier columns; and whether X determines y up to rounding, where p-values
-    are 0 or 1. X (n, k) with n >= k + 2; widths (p,): columns of each feature"""
+    """Return p-values (p,) in least squares with an intercept, and whether X determines y.
+
+    They are of t-tests, or F-tests of several columns; NaN for combinations of earlier columns; 0
+    or 1 if X determines y up to rounding. X (n, k) with n ≥ k + 2; widths (p,): columns of each
+    feature.
+    """
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
@@ -77,8 +80,7 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
 
 
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
-    """p-values of the features and which are significant; says what makes them other than they
-    seem."""
+    """Return p-values of the features and which are significant, with warnings on special cases."""
     p_values, exact = coefficient_tests(data.X, data.y, data.features.widths)
     names = np.array(data.feature_names, dtype=object)
     selected = p_values < alpha
@@ -93,7 +95,7 @@ def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
 
 
 def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
-    """redundant : (p,)"""
+    """Warn of redundant features (p,)."""
     if redundant.any():
         names = np.array(data.feature_names, dtype=object)[redundant]
         warn(
@@ -172,8 +174,10 @@ class PooledRegression(Baseline):
 
 
 def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
-    """(p,) p-values of features beside all others in the outcome's own model, NaN for combinations
-    of earlier ones"""
+    """Return p-values (p,) of each feature given all others in the model of the outcome.
+
+    NaN for combinations of earlier features.
+    """
     degrees = np.add.reduceat(independent_columns(data.X).astype(int), data.features.starts[:-1])
     model = pooled_model(family_of(data), data)
     tested = degrees > 0
@@ -235,14 +239,16 @@ class LassoSelection(Baseline):
 
 
 def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> Line:
-    """(q,) coefficients per unit of the columns, and the intercept at 0 of them"""
+    """Return coefficients (q,) per unit of the columns, and the intercept."""
     coefficients = fit.coefficients * (np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0))
     return coefficients, float(fit.intercept - data.X.mean(axis=0) @ coefficients)
 
 
 def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
-    """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance
-    over the folds."""
+    """Fit a Lasso for the kind of outcome.
+
+    For classes and counts, one of 12 penalties has the smallest deviance over the folds.
+    """
     kind = kind_for(data)
     if kind.by_least_squares:
         return cross_validated_lasso(data, cv, random_state=random_state)
@@ -273,9 +279,11 @@ def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
 def _lasso_path(
     kind: OutcomeKind, X: Floats, y: Floats, exposure: Floats, penalties: Floats
 ) -> Floats:
-    """(P, 1 + q) intercept and coefficients at each of the penalties (P,) on the mean
-    log-likelihood, from the largest on: Lassos of the working outcome of iterated weighted least
-    squares, as glmnet has it."""
+    """Return intercept and coefficients (P, 1 + q) at each penalty (P,), the largest first.
+
+    The penalties are on the mean log-likelihood. Each fit is a sequence of Lassos of the working
+    outcome of iteratively reweighted least squares, as in glmnet.
+    """
     from sklearn.linear_model import Lasso
 
     lasso = Lasso(warm_start=True)

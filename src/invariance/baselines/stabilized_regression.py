@@ -136,7 +136,7 @@ class StabilizedRegression(Baseline):
         return np.asarray(masks[averaged].any(axis=0))
 
     def _masks(self, n_features: int, rng: np.random.Generator) -> Mask:
-        """(n, p) the subsets that are tried, the empty one first"""
+        """Return the subsets that are tried (n, p), the empty one first."""
         if self.n_subsets is None or self.n_subsets >= 2.0**n_features:
             space = checked_subsets("StabilizedRegression", n_features, None)
             return space.masks(np.arange(space.n_subsets))
@@ -153,9 +153,11 @@ class StabilizedRegression(Baseline):
 
 
 def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
-    """Of the subsets of q columns (n, q): p-values (n,), mean squared errors (n,) and coefficients
-    (n, q) of all rows. What Chow's test compares is the sum of squares of all rows and that of the
-    rows outside an environment."""
+    """Return p-values (n,), mean squared errors (n,) and coefficients (n, q) of subsets (n, q).
+
+    Chow's test compares the residual sum of squares of all rows and of the rows outside an
+    environment.
+    """
     several = moments.n_environments > 1
     pooled = moments.scatter[-1:]
     rests = rest_moments(moments).scatter[:-1] if several else pooled[:0]
@@ -187,8 +189,10 @@ def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
 
 
 def _least_squares(scatter: Floats, columns: Integers) -> tuple[Floats, float, int]:
-    """Coefficients (k,), of minimum norm, residual sum of squares and rank, from centred products,
-    the outcome last"""
+    """Return coefficients (k,) of minimum norm, residual sum of squares and rank.
+
+    They are from centred products, the outcome last.
+    """
     whitening = whitening_of(scatter[np.ix_(columns, columns)])
     products = whitening.T @ scatter[columns, -1]
     left = scatter[-1, -1] - products @ products
@@ -206,7 +210,7 @@ def _sampled_errors(
     coefficients: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """(_SAMPLES,) mean squared errors in all rows of fits to rows drawn with replacement"""
+    """Return mean squared errors (_SAMPLES,) in all rows of fits to bootstrap samples."""
     n = data.n_rows
     means = moments.pooled_mean
     left = (data.y - means[-1]) - (data.X - means[:-1]) @ coefficients

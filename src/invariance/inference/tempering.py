@@ -232,8 +232,8 @@ class Tempering:
 
     @staticmethod
     def _exactly(target: Target, masks: Mask, sampled: Floats) -> Floats:
-        """(k,) log Λ of the leading subsets, which the sampler knows nearly; warns where it knew
-        one badly."""
+        """Return log Λ (k,) of the leading subsets exactly; warn if the sampler's value was
+        poor."""
         exact = target.model.log_ratio_many(masks)
         off = np.abs(exact - sampled).max(initial=0.0)
         if not off <= _NEARLY:
@@ -285,7 +285,7 @@ class Tempering:
     def _sample(
         self, sampler: Sampler, proposals: Proposals, n_rounds: int, length: int
     ) -> tuple[list[list[Round]], Agreement]:
-        """At most so many rounds of `length` sweeps each, for each replica"""
+        """Run a limited number of rounds of `length` sweeps each in each replica."""
         rounds: list[list[Round]] = [[] for _ in sampler.replicas]
         for number in range(1, n_rounds + 1):
             for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
@@ -301,9 +301,12 @@ class Tempering:
 def _problem(
     searched: Searched, agreement: Agreement, never_sampled: float, tail: float
 ) -> Message | None:
-    """What stands against relying on a run. never_sampled: log probability of the best subset where
-    no chain was there; tail: probability that an invariant subset has a log ratio as low as the
-    best one"""
+    """Return why a run is unreliable, or None.
+
+    never_sampled : log probability of the best subset if no chain visited it; tail : probability
+        that an
+    invariant subset has a log ratio as low as the best one.
+    """
     share = np.exp(never_sampled)
     r_hat = agreement.largest_r_hat
     error = agreement.largest_error
@@ -349,8 +352,8 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
 
 
 def differences(modes: Mask) -> Mask:
-    """(n, d): in which columns each pair of modes (m, d) differs, pairs one or two flips apart left
-    out."""
+    """Return the columns (n, d) in which pairs of modes (m, d) differ, without pairs one or two
+    flips apart."""
     pairs = [modes[i] ^ modes[j] for i in range(len(modes)) for j in range(i)]
     wide = [pair for pair in pairs if pair.sum() > 2]
     return np.array(wide) if wide else np.zeros((0, modes.shape[1]), bool)
@@ -393,9 +396,11 @@ class Agreement(NamedTuple):
 
 
 def agreement_of(batches: Floats) -> Agreement:
-    """From batches (replicas, rounds, d) of mean inclusion. Segments are halves of replicas: R̂² =
-    1 + (variance between segments) / (Bernoulli variance within them); the standard error is the
-    larger of batches' and segments'."""
+    """Return the agreement of replicas from batches (replicas, rounds, d) of mean inclusion.
+
+    Segments are halves of replicas: R̂² = 1 + (variance between segments) / (Bernoulli variance
+    within them); the standard error is the larger of the batches' and the segments'.
+    """
     n_replicas, n_rounds, d = batches.shape
     half = n_rounds // 2
     segments = batches[:, 0]
@@ -430,10 +435,12 @@ class LogEvidence(NamedTuple):
 
 
 def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
-    """From how often one part of the draws falls on subsets that the other parts visited; None when
-    hardly ever. log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in
-    S) = Σ_S p(z)Λ(z) / Z is estimated by a segment's share of draws in S, which the others visited;
-    the error by halves of the segments."""
+    """Estimate the log evidence from how often draws revisit subsets of other segments.
+
+    log_joint (m,) : log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in S) = Σ_S
+    p(z)Λ(z) / Z is estimated by a segment's share of draws in S, the subsets that the others
+    visited; the error is by halves of the segments. None if revisits are rare.
+    """
     visits = visits[visits.sum(axis=1) > 0]
     half = len(visits) // 2
     if half < 2:
@@ -466,7 +473,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
 def evidence_of(
     sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited
 ) -> LogEvidence:
-    """By revisits or, where these are too few, by stepping stones."""
+    """Estimate the log evidence by revisits or, if these are too few, by stepping stones."""
     model = sampler.target.model
     if model.n_environments == 1 and model.untilted is model:
         return LogEvidence(0.0, 0.0, "one environment")
@@ -477,9 +484,11 @@ def evidence_of(
 
 
 def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> LogEvidence:
-    """From draws of the prior to the hottest chains, by their weights or, where few of them count,
-    by a ladder that is run for this; then through all temperatures, by geometric bridges; traces:
-    log Λ (n, t) of each replica"""
+    """Estimate the log evidence through all temperatures by geometric bridges.
+
+    It starts from draws of the prior, reweighted to the hottest chains or, if few of them count, by
+    a ladder that is run for this. traces : log Λ (n, t) of each replica.
+    """
     target = sampler.target
     hottest = proposals.betas[0]
     total = np.array([bridges(proposals.betas, trace) for trace in traces])
@@ -595,8 +604,11 @@ class Visited:
         return np.concatenate([first, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
 
     def entropy(self, log_evidence: float) -> float:
-        """Of each segment: Σ −p log p over what others visited, and the mean of −log p of its own
-        draws elsewhere"""
+        """Return the entropy from each segment.
+
+        It is Σ −p log p over the subsets that others visited, and the mean of −log p of its own
+        draws elsewhere.
+        """
         surprise = log_evidence - self.log_joint
         terms = np.exp(-surprise) * surprise
         estimates = []

@@ -264,7 +264,7 @@ class Variational:
         return self.finish(space, ready, fits, started)
 
     def prepare(self, space: FreeSpace, options: RunOptions) -> Prepared:
-        """Where to start from, before anything is ascended."""
+        """Return the starting points, before any ascent."""
         self._check()
         rng, search_rng = options.rng.spawn(2)
         modes, peaks = self._modes(space, replace(options, rng=search_rng))
@@ -277,7 +277,7 @@ class Variational:
     def finish(
         self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float
     ) -> Posterior:
-        """The posterior, from where each start ended."""
+        """Return the posterior from the ends of all starts."""
         target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
         fit = fits[chosen]
@@ -389,13 +389,18 @@ class Variational:
 
     @property
     def infeasible_value(self) -> float:
-        """Objective, per row, of a draw outside the support; NaN where it is below the worst one
-        seen inside."""
+        """Return the objective, per row, of a draw outside the support.
+
+        NaN if it is below the worst value seen inside.
+        """
         return np.nan if self.infeasible == "relative" else float(self.infeasible)
 
     def _modes(self, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
-        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not
-        miss; none where no start needs a search and searching would take longer than the rest."""
+        """Return good subsets (m, p) for the starts, best first, and all known ones that q must not
+        miss.
+
+        None if no start needs a search and searching would take longer than the rest.
+        """
         target = space.target
         by_search = "searched" in self.starts or (
             "informative" in self.starts and self.screen == "search"
@@ -412,7 +417,7 @@ class Variational:
         return modes, modes
 
     def _starts(self, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
-        """{name: inclusion probabilities (f,)} of each start"""
+        """Return {name: inclusion probabilities (f,)} of each start."""
         prior = space.target.prior
         room = 0.9 * space.max_size
         free = prior.free
@@ -491,7 +496,7 @@ class Reweighted:
 def reweight_draws(
     target: Target, q: MeanField | Mixture, n: int, rng: Rng, keep: int
 ) -> Reweighted:
-    """Of n draws of q; at most `keep` subsets are listed."""
+    """Return n draws of q reweighted to the posterior; at most `keep` subsets are listed."""
     masks = q.sample(n, rng)
     first, group = distinct(masks)
     log_ratios = target.model.log_ratio_many(masks[first])[group]
@@ -524,9 +529,17 @@ def reweight(
 
 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
-    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to
-    the largest (Vehtari, Simpson, Gelman, Yao & Gabry 2024). k̂ is -inf where the largest weights
-    tie, and inf where a few draws that matter stand above all others."""
+    """Return Pareto-k̂ and smoothed log weights.
+
+    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to
+    them. k̂ is -inf if the largest weights are equal, and inf if a few relevant draws exceed all
+    others.
+
+    References
+    ----------
+    Vehtari, A., Simpson, D., Gelman, A., Yao, Y. and Gabry, J. (2024), Pareto smoothed importance
+    sampling, Journal of Machine Learning Research 25, arXiv:1507.02646.
+    """
     n = len(log_weights)
     centred = log_weights - log_weights.max()
     n_tail = min(max(int(min(0.2 * n, 3 * np.sqrt(n))), _FEWEST_IN_TAIL - 1), n - 1)
@@ -586,7 +599,7 @@ class Missed(NamedTuple):
 
 
 def missed_in_table(space: FreeSpace, q: MeanField) -> Missed:
-    """Exactly, where all subsets are known."""
+    """Return exactly what q misses, if all subsets are known."""
     known = np.flatnonzero(space.table_log_joint > -np.inf)
     log_joint = space.table_log_joint[known]
     log_posterior = log_joint - logsumexp(log_joint)
@@ -616,9 +629,11 @@ def _missed(q: MeanField, masks: Mask, log_posterior: Floats, weights: Floats) -
 
 
 class VariationalPosterior(Posterior):
-    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
-    `reweighted` corrects probabilities, which are those of q, by importance weights, as far as
-    these reach (see `diagnostics`)."""
+    """Hold the mean-field approximation q of the posterior.
+
+    `log_evidence` is its ELBO, a lower bound. Probabilities are those of q; `reweighted` corrects
+    them by importance weights, as far as these reach (see `diagnostics`).
+    """
 
     @property
     def elbo(self) -> float:
@@ -626,7 +641,7 @@ class VariationalPosterior(Posterior):
 
     @property
     def reweighted(self) -> Posterior:
-        """The posterior as importance-weighted draws of q estimate it."""
+        """Return the posterior as importance-weighted draws of q estimate it."""
         stored = dict(self.diagnostics["reweighted"])
         subsets = stored.pop("subsets")
         masks = np.zeros((len(subsets), self.n_features), dtype=bool)

@@ -48,7 +48,7 @@ Result = TypeVar("Result")
 
 
 def as_device(name: str) -> torch.device:
-    """The device of this name; raise where torch, or the device, is not there."""
+    """Return the device of this name; raise if torch or the device is not available."""
     try:
         import torch
     except ImportError:
@@ -90,8 +90,10 @@ class SharedScatter:
         return GaussianOnDevice(model.moments, self, removed, model.prediction)
 
     def problem(self, outcomes: Sequence[tuple[Scoring, Floats]]) -> Problem:
-        """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows
-        removed (R, G, d)."""
+        """Return the problem that scores the subsets of several outcomes.
+
+        They are given by `scoring_by_moments` and rows removed (R, G, d).
+        """
         import torch
 
         from ..kernels.device.torch_kernels import Problem
@@ -118,9 +120,10 @@ class SharedScatter:
 
 
 class GaussianOnDevice(HomoscedasticGaussian):
-    """The model of all rows of a sweep but a few. log Λ is computed on the device; for anything
-    else the second moments of the columns concerned are taken from those of all rows, less the
-    products of the rows that are not used.
+    """Model an outcome by moments of all rows of a sweep minus a few rows.
+
+    log Λ is computed on the device; otherwise the second moments of the columns concerned are those
+    of all rows minus the products of the rows that are not used.
 
     moments : of the rows used; their `scatter` may be empty
     removed : (R, G, d), as in `kernels.device.torch_kernels.Problem`
@@ -173,7 +176,7 @@ class GaussianOnDevice(HomoscedasticGaussian):
 
     @cached_property
     def complete(self) -> GaussianFromMoments:
-        """The same model with the second moments of all columns"""
+        """Return the same model with the second moments of all columns."""
         everything = np.arange(len(self.moments.columns))
         return GaussianFromMoments(self._moments_of(everything), prediction=self.prediction)
 
@@ -217,7 +220,8 @@ class GaussianOnDevice(HomoscedasticGaussian):
 
     @cached_property
     def outcome(self) -> tuple[Scoring, Floats]:
-        """As `SharedScatter.problem` takes it; the scatter is there already"""
+        """Return the outcome as `SharedScatter.problem` takes it; the scatter is on the device
+        already."""
         return self.rewarding(
             self.scoring_of(self.moments.scatter, no_rows(self.moments))
         ), self._removed
@@ -271,14 +275,15 @@ class Start(NamedTuple):
 
     @property
     def room(self) -> int:
-        """The most members of a subset inside the support"""
+        """Return the largest size of a subset inside the support."""
         return len(self.forced) + self.prior.max_size
 
 
 def on_device(
     engine: Variational, starts: Sequence[Start], d: int, device: torch.device
 ) -> tuple[Objectives, State, torch.Tensor]:
-    """What is ascended over d columns, from where, and the constants (B,) of the ELBOs."""
+    """Return the objectives over d columns, the starting state, and the constants (B,) of the
+    ELBOs."""
     import torch
 
     from ..kernels.device.ascent import Objectives, State
@@ -364,15 +369,18 @@ class Job:
 
 
 class Found(NamedTuple):
-    """The posterior of an outcome, and what it is the posterior of."""
+    """Hold the posterior of an outcome, and its target."""
 
     target: Target
     posterior: Posterior
 
 
 class _Waiting(NamedTuple):
-    """A job that is prepared: its target is scored on the device. climbs: one for each start, None
-    where the device cannot score all draws; seconds: its share of the batch"""
+    """Hold a job that is prepared, whose target is scored on the device.
+
+    climbs : one for each start, None if the device cannot score all draws; seconds : its share of
+        the batch
+    """
 
     job: Job
     target: Target

@@ -828,7 +828,7 @@ def _checked(
 
 
 def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
-    """(k,) by probability (largest first), then size, then positions of the features"""
+    """Return the order (k,) by probability (largest first), size and positions of the features."""
     # A zero bit marks a member: of two subsets of one size the one with the earlier feature sorts
     # first.
     packed = np.zeros((len(masks), -(-masks.shape[1] // 64) * 8), np.uint8)
@@ -863,7 +863,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _read(path_or_text: str | Path) -> tuple[Fields, str]:
-    """The object in a file or a text, and its origin for messages."""
+    """Return the object in a file or a text, and its origin for messages."""
     if not isinstance(path_or_text, str) or path_or_text.lstrip()[:1] not in ("", "{", "["):
         return read_object(Path(path_or_text), "a saved posterior"), str(path_or_text)
     try:

@@ -42,9 +42,12 @@ _ROWS_PER_GROUP = 20
 def calibration_groups(
     kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
 ) -> Floats:
-    """(k, 5) of up to five groups of rows with similar predictions `by` (n,): predicted and
-    observed mean, or totals over the exposure, the ends of a 95% interval of the latter, and
-    rows."""
+    """Return the calibration (k, 5) of up to five groups of rows with similar predictions `by`
+    (n,).
+
+    Columns are predicted and observed mean (or totals over the exposure), the ends of a 95%
+    interval of the observed mean, and rows.
+    """
     n_groups = int(np.clip(len(by) // _ROWS_PER_GROUP, 1, _MOST_GROUPS))
     ends = np.unique(np.quantile(by, np.linspace(0.0, 1.0, n_groups + 1)[1:-1]))
     group = np.searchsorted(ends, by, side="right")
@@ -68,15 +71,15 @@ Selected = dict[Hashable, Fields]
 
 @dataclass(frozen=True, eq=False)
 class EnvironmentErrors:
-    """Errors in one environment of what was chosen and fitted without it.
+    """Hold the errors in one environment of a predictor selected and fitted without it.
 
     features : that predict; unseen : columns that are constant without this environment
-    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second
-        moments are known, or the outcome has no intervals
-    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval} of those
-        that have one
-    events : how often the second class, the event or what is counted occurred, None of numbers
-    calibration : (k, 5) of `calibration_groups`, None where only second moments are known
+    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None if only second moments
+        are
+        known, or the outcome does not have intervals
+    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval}
+    events : number of events, counts or rows of the second class, None for numbers
+    calibration : (k, 5) of `calibration_groups`, None if only second moments are known
     """
 
     environment: Hashable
@@ -90,7 +93,7 @@ class EnvironmentErrors:
     calibration: Floats | None = None
 
     def quantile(self, coverage: float) -> float:
-        """Of the absolute errors; of a normal distribution without rows."""
+        """Return a quantile of the absolute errors; without rows, of a normal distribution."""
         if self.absolute_errors is None:
             return float(norm.ppf(0.5 + 0.5 * coverage)) * self.figures["rmse"]
         return float(np.quantile(self.absolute_errors, coverage))
@@ -102,8 +105,7 @@ _MAY_MISS = "intervals may not cover how new environments differ."
 
 
 def few_environments(n: int) -> str:
-    """Why intervals cannot be trusted after a fit to n environments; empty where there are
-    enough."""
+    """Return why intervals are unreliable after a fit to n environments; "" if n suffices."""
     if n > 2:
         return ""
     why = (
@@ -207,13 +209,13 @@ class NewEnvironments(Rendered):
 
     @property
     def why_none(self) -> str:
-        """Why no environment was left out, of several."""
+        """Return why none of several environments was held out."""
         if self.not_left_out:
             return f"{OUT_OF_TIME[:1].upper()}{OUT_OF_TIME[1:]}."
         return "No environment could be left out: the others alone cannot be fitted."
 
     def limit(self, used: Collection[str] = ()) -> str:
-        """What limits intervals of predictions from the columns `used`; empty where nothing
+        """Return what limits intervals of predictions from the columns `used`; "" if nothing
         does."""
         if few := few_environments(self.n_environments):
             return few
@@ -277,27 +279,26 @@ class NewEnvironments(Rendered):
 
     @staticmethod
     def head_of(name: str) -> str:
-        """Of a figure, over a column or a panel."""
+        """Return the heading of a figure, for a column or a panel."""
         return _HEADS.get(name, name)
 
     @property
     def told(self) -> str:
-        """What is predicted, and by what."""
+        """Return what is predicted, and by which features."""
         return f"{printable(self.outcome.in_words)}, by {self.by_in_words}, fitted without it"
 
     @property
     def by_in_words(self) -> str:
-        """What predicts an environment, chosen without it."""
+        """Return in words the features that predict a held-out environment."""
         return _BY[self.by]
 
     @property
     def of_shares(self) -> bool:
-        """Whether rows have an event or none."""
+        """Return whether each row has the event or does not."""
         return self.kind.of_shares
 
     def on_average(self, name: str) -> float:
-        """The mean of a figure over the environments that have it, each counting once; NaN where
-        none has."""
+        """Return the mean of a figure over the environments that have it; NaN without any."""
         known = [left.figures[name] for left in self.left_out if np.isfinite(left.figures[name])]
         return float(np.mean(known)) if known else np.nan
 
@@ -362,10 +363,13 @@ def cross_validate(
     refits: Refits | None,
     selected: Selected,
 ) -> dict[str, NewEnvironments]:
-    """Of each of the kinds that `build` takes. Repeats the selection without each environment, with
-    the random numbers of the fit, where a kind needs it and it is not among those `selected`, which
-    it joins; refits: of a regressor. Once a limit on the time has passed, which also cuts searches
-    of selections short, none counts as left out."""
+    """Return errors in held-out environments of each of the predictors that `build` takes.
+
+    The selection is repeated without each environment, with the random numbers of the fit, if a
+    predictor needs it and it is not among those `selected`, which it joins. refits : of a
+    regressor. After a limit on the time, which also ends searches of selections early, none counts
+    as held out.
+    """
     data = whole.data
     if data.n_environments == 1:
         return {kind: NewEnvironments(outcome, (), by=kind) for kind in kinds}
@@ -399,7 +403,7 @@ def _without(
     refits: Refits | None,
     selected: Selected,
 ) -> list[EnvironmentErrors | None]:
-    """For each kind, None where it cannot be fitted without this environment"""
+    """Return errors of each predictor; None if it cannot be fitted without this environment."""
     data = whole.data
     place = data.environments.index(label)
     found: list[EnvironmentErrors | None] = [None] * len(kinds)
@@ -437,8 +441,11 @@ def _without(
 def _cumulative_hazards(
     predictor: SurvivalPredictor, X: Floats, times: Floats, event: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """(n,) by the end, beyond which nothing is predicted; by `times` (n,) as a share of that; and
-    whether the event had occurred by the end. Infinite hazards count as large."""
+    """Return cumulative hazards (n,) by the end, shares of them by `times` (n,), and events by the
+    end.
+
+    Predictions do not exceed the end. Infinite hazards count as large.
+    """
 
     def by(when: Floats) -> Floats:
         return -np.log(np.maximum(predictor.survival(X, when[:, None])[:, 0], np.finfo(float).tiny))

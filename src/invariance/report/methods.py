@@ -41,9 +41,14 @@ from .page import Block
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or
-    Moments.from_rows; command, as typed in a shell; worded, how a sentence that may carry remedies
-    is written; remark, on reading the rows again; warned, of what, while they were read"""
+    """Describe the origin of the rows.
+
+    table : arguments of MultiEnvironmentData.from_table or Moments.from_rows
+    command : as typed in a shell
+    worded : how a sentence that may have remedies is written
+    remark : on reading the rows again
+    warned : warnings while they were read
+    """
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
@@ -54,9 +59,12 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a report is about. model : a fitted BIP; diagnosis : of the selected subset, a sentence
-    where there is none;
-    comparison : of `invariance.compare`"""
+    """Hold what a report is about.
+
+    model : a fitted BIP; diagnosis : of the selected subset, or a sentence without one; comparison
+        : of
+    `invariance.compare`
+    """
 
     model: Any
     source: Source = Source()
@@ -105,8 +113,10 @@ _MEANT_BY_NONE = {"prior": "UniformPrior()", "tolerance": "Tolerance()"}
 
 
 def typed(value: Any, used: dict[str, str] | None = None) -> str:
-    """As it is typed: of a specification only what differs from its defaults; used : gets {name:
-    package} of imports"""
+    """Return a value as it is typed, of a specification only what differs from its defaults.
+
+    used : receives {name: package} of imports
+    """
     used = {} if used is None else used
     if isinstance(value, np.generic | np.ndarray):
         return typed(value.tolist(), used)
@@ -164,8 +174,8 @@ def _parameters(kind: type) -> Fields:
 
 
 def python_lines(model: Any, source: Source) -> str:
-    """A script that makes a fitted BIP again, where the source of the rows is known; else the line
-    that fits them."""
+    """Return a script that reproduces a fitted BIP if the source of the rows is known, else the fit
+    alone."""
     subject = Subject(model, source)
     table = source.table
     used = {type(model).__name__: "invariance"}
@@ -209,7 +219,7 @@ def _arguments_of_fit(subject: Subject) -> list[str]:
 
 
 def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:
-    """On one line or, where that is long, an argument on each."""
+    """Return a call on one line, or with an argument on each line if it is long."""
     written = [f"{key}={text}" for key, text in arguments.items()]
     line = f"{name}({', '.join(written)})"
     return (
@@ -235,7 +245,7 @@ _PARTS = {
 
 
 def methods_paragraph(subject: Subject) -> str:
-    """What was done, for a paper."""
+    """Return the methods of a fit in words, for a paper."""
     return " ".join(filter(None, _paragraph(subject)))
 
 
@@ -364,7 +374,7 @@ def _fewest(posterior: Posterior) -> str:
 
 
 def _missing(data: MultiEnvironmentData | Moments) -> str:
-    """What became of missing values."""
+    """Return how missing values were treated."""
     rows = sum(data.dropped_rows.values())
     columns = len(data.constants)
     told = "No row was left out for missing values."
@@ -454,7 +464,7 @@ def _design_score(design: Design) -> Iterator[str]:
 
 
 def _free_baselines(subject: Subject) -> Iterator[str]:
-    """How effects and baselines were compared, if each environment has its own baseline."""
+    """Yield how effects and baselines were compared, if each environment has its own baseline."""
     decision = subject.decision
     findings = subject.decision.findings
     if findings.level is Level.full:

@@ -1,4 +1,4 @@
-"""One column among the edges of a sweep: its features, and the outcomes that it is a feature of."""
+"""The pairs of one column in a sweep, as tables and as a picture."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class EdgePage(Rendered):
         return pd.concat([self._pairs(other)[:MAX_SHOWN] for other in ("feature", "outcome")])
 
     def _pairs(self, other: str) -> pd.DataFrame:
-        """Rows in which the column is the outcome (other="feature") or the feature."""
+        """Return rows with the column as the outcome (other="feature") or as the feature."""
         own = "outcome" if other == "feature" else "feature"
         return self.table[self.table[own] == self.name]
 

@@ -70,9 +70,10 @@ class Sweep:
 
 
 def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
-    """The same wherever and after whatever else it is done, but for the seconds. An error is its
-    verdict.
-    known : what was computed before, whose seconds count"""
+    """Fit one outcome; the result does not depend on place or order, except the seconds.
+
+    An error becomes the verdict. known : results that were computed before, whose seconds count.
+    """
     started = time.perf_counter()
     if known is not None:
         started -= known.posterior.diagnostics["seconds"]
@@ -98,7 +99,7 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
 
 
 def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, Names]:
-    """What is to be fitted to an outcome, and a note where it has a size limit of its own."""
+    """Return the model of an outcome, and a note if it has its own size limit."""
     prior = as_prior(sweep.model.prior).with_outcome(outcome)
     notes: Names = ()
     if prior.max_size is not None and outcome in sweep.data.perturbing:
@@ -142,8 +143,7 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
 
 
 def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
-    """Return those of `model.fit(moments)`, without what predicts and the words of a decision,
-    which nobody reads."""
+    """Return the findings of `model.fit(moments)`, without predictors and texts."""
     rng = generator(model.random_state)
     family, data = with_family_columns(*model._family_for(moments))
     settings = FitSettings.of(model, copy.deepcopy(rng), family)
@@ -151,7 +151,7 @@ def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
 
 
 def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: str) -> Rows:
-    """The `top` most probable features, and all that are selected (p,), by inclusion"""
+    """Return the `top` most probable features and all selected ones (p,), by inclusion."""
     selected = rule.select(findings)
     inclusion = findings.ranking(rule).inclusion
     names = findings.posterior.feature_names

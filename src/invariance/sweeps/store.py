@@ -21,9 +21,12 @@ _LONGEST_WAIT = 5.0
 
 
 class Store:
-    """part-*.parquet hold the rows of finished outcomes, those of an outcome in one file;
-    manifest.json says what they depend on. Files take their place in one step, so that a crash
-    costs the outcomes of the last five seconds. Without a folder, results are kept in memory."""
+    """Store the results of a sweep in a folder, or in memory without one.
+
+    part-*.parquet have the rows of finished outcomes, all rows of an outcome in one file;
+    manifest.json has the settings that they depend on. Files are written atomically, so that a
+    crash costs the outcomes of the last five seconds.
+    """
 
     def __init__(self, folder: Path | None, identity: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -49,7 +52,7 @@ class Store:
                 self._write()
 
     def add(self, rows: Rows) -> None:
-        """Those of one outcome."""
+        """Add the rows of one outcome."""
         self._waiting.append(rows)
         if len(self._waiting) >= _MOST_WAITING or time.monotonic() - self._written >= _LONGEST_WAIT:
             self._write()
@@ -83,7 +86,7 @@ class Store:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """In the order in which they were written; other files are none of ours."""
+    """Return the parts in the order in which they were written; other files are ignored."""
     return sorted(
         path
         for path in folder.glob("part-*.parquet")
@@ -129,7 +132,7 @@ def read_sweep(folder: Any) -> pd.DataFrame:
 
 
 def results_in(folder: Path) -> pd.DataFrame:
-    """Sorted by outcome; the features of each by inclusion."""
+    """Return all rows sorted by outcome, the features of each by inclusion."""
     pa = _pyarrow()
     parts = [pd.DataFrame(columns=list(COLUMNS))]
     for path in parts_of(folder):

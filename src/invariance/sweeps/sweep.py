@@ -1,5 +1,8 @@
-"""One fit for each outcome column over shared second moments, each result kept as soon as it is
-there."""
+"""A sweep: every column in turn is the outcome of all others, from one set of second moments.
+
+The sufficient statistics of the linear Gaussian model, centred sums of products of each environment
+and of the pool, are the same for every outcome; only the column that is predicted changes.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +61,10 @@ _MOST_FAILED = 5
 
 
 def settings_of(model: BIP) -> dict[str, str]:
-    """The settings that results depend on, as text: a hash where that is a place in memory or
-    leaves digits out."""
+    """Return the settings that results depend on as text.
+
+    It is a hash if the text would be an address in memory or omit digits.
+    """
     texts = {
         name: repr(value)
         for name, value in model.get_params(deep=False).items()
@@ -91,25 +96,25 @@ class SweepRun(Rendered):
 
     @property
     def _outcomes(self) -> pd.DataFrame:
-        """The first row of each outcome"""
+        """Return the first row of each outcome."""
         return self.results.drop_duplicates("outcome")
 
     @property
     def _failed(self) -> dict[str, str]:
-        """The reasons why outcomes could not be fitted"""
+        """Return the reasons why outcomes could not be fitted."""
         failed = self._outcomes[self._outcomes["feature"].isna()]
         return dict(zip(failed["outcome"], failed["verdict"], strict=True))
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many outcomes have which verdict, or failed."""
+        """Return the number of outcomes with each verdict, or failed."""
         verdict = self._outcomes["verdict"].where(self._outcomes["feature"].notna(), "failed")
         counts = verdict.value_counts()
         return {word: int(counts[word]) for word in (*VERDICTS, "failed") if word in counts}
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many outcomes have which level of invariance."""
+        """Return the number of outcomes with each level of invariance."""
         counts = self._outcomes["level"].value_counts()
         return {level: int(counts[level]) for level in (*Level, NO_LEVEL) if level in counts}
 
@@ -130,7 +135,7 @@ class SweepRun(Rendered):
 
     @property
     def sections(self) -> Iterator[Section]:
-        """How many outcomes have which verdict, the strongest pairs, and what failed."""
+        """Yield the numbers of verdicts, the strongest pairs, and failures."""
         n = len(self._outcomes)
         before = f"; {self.n_before:,} there before" if self.n_before else ""
         took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
@@ -318,7 +323,7 @@ _ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "mi
 def _reading(
     columns: Columns | None, given: Fields
 ) -> tuple[Columns | None, Environments | None, str | None]:
-    """How a table is read; None: nothing is said"""
+    """Return how a table is read; None if it is not stated."""
     known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
     for name in given:
         if name not in known:
@@ -347,7 +352,7 @@ def run_sweep(
     progress: ProgressMode,
     device: str | None = None,
 ) -> SweepRun:
-    """The sweep over a table that was read."""
+    """Run the sweep over a table that was read."""
     wanted = _outcomes(data, outcomes)
     check_whole_number("random_state", seed, 0)
     if top is not None:
@@ -400,8 +405,11 @@ def run_sweep(
 
 
 def largest_subset(data: SweepData, deviations: str = "free") -> int:
-    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an
-    environment has few rows or, of random deviations, all together have."""
+    """Return the default largest size of subsets.
+
+    It is 20 features, or fewer if an environment (for random deviations, all together) has few
+    rows.
+    """
     moments = data.moments
     if deviations == "random":
         return min(LARGEST_SUBSET, largest_size([moments.n_rows], moments.varying_widths[-1:]))
@@ -409,8 +417,7 @@ def largest_subset(data: SweepData, deviations: str = "free") -> int:
 
 
 def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | None:
-    """The model without what concerns tables, which it does not see; what no fit could be made with
-    is refused now."""
+    """Return the model without settings of tables; raise if it cannot be fitted to moments."""
     if device is not None and dask is not None:
         raise SettingError(
             "device= is for this machine and dask= for a cluster", use(device=None), use(dask=None)
@@ -447,7 +454,7 @@ def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | Non
 
 
 def _warn_of_classes(moments: Moments, outcomes: set[str]) -> None:
-    """Where the linear Gaussian model is not what the values of outcomes ask for."""
+    """Warn if the values of outcomes require a model other than the linear Gaussian one."""
     found = [
         name
         for j, name in enumerate(moments.columns)
@@ -495,7 +502,7 @@ def _identity(task: Sweep, device: str | None) -> Fields:
 
 
 def checked_engine(sweep: Sweep, device: str) -> Variational:
-    """The engine that the device runs; raise where it cannot do what the sweep asks for."""
+    """Return the engine that the device runs; raise if it cannot do what the sweep requires."""
     engine = sweep.model.engine
     family = as_family(sweep.model.family)
     engine = engine if engine == "auto" else as_engine(engine)
