@@ -1,5 +1,4 @@
-"""The form of the page as the options of a fit, and as remedies change it, each by a button in
-words of the page."""
+"""The form of the page as the options of a fit, with buttons for remedies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The pages: a table is brought, looked at, fitted, reported on and used. All of them work without
-scripts too."""
+"""The pages: a table is uploaded, checked, fitted, reported and used; scripts are not needed."""
 
 from __future__ import annotations
 

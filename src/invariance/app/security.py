@@ -1,6 +1,7 @@
-"""Who may speak to the page: a browser on this machine that was given the address, and nobody
-through it. There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stands in
-the path instead."""
+"""Access to the page: only by a browser on this machine that has the address.
+
+There is no cookie, because cookies of 127.0.0.1 reach every port of it; the secret is in the path.
+"""
 
 from __future__ import annotations
 

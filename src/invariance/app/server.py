@@ -1,4 +1,4 @@
-"""The page as a program: a port of this machine, and an end that leaves nothing behind."""
+"""The page as a program: a port of this machine, and an end that leaves no files or processes."""
 
 from __future__ import annotations
 

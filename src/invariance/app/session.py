@@ -1,5 +1,4 @@
-"""What one run of the page knows: folder, table, choices and fits; and the process that computes,
-killed to cancel."""
+"""The state of one run of the page: folder, table, choices and fits; and the worker process."""
 
 from __future__ import annotations
 

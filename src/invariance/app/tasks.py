@@ -1,4 +1,4 @@
-"""What the worker process does: look at a table, fit, or predict."""
+"""The tasks of the worker process: check a table, fit, or predict."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What differs where environments are no single label: by which factor, which coefficient along the
-variable, cells."""
+"""Differences between environments that are not given by one label.
+
+They are split by factor, by coefficient along the variable, and by cell.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The diagnosis of environments: which one breaks the invariance of a subset, what changes without
-it, what helps."""
+"""The diagnosis of environments: which one violates invariance, and the fit without it."""
 
 from __future__ import annotations
 

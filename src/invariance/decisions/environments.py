@@ -1,4 +1,9 @@
-"""Tests of each environment against all others, given a subset."""
+"""Tests of each environment against all others, given a subset.
+
+The hypothesis p_e(y | x^z) = g(y | x^z) of the paper's assumption 1 (Wu et al. 2025,
+arXiv:2506.22675) is tested for one environment at a time, in its intercept, its slopes and its
+variance.
+"""
 
 from __future__ import annotations
 

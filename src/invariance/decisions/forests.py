@@ -1,5 +1,4 @@
-"""Forest plots: estimates of environments, below them that of all rows together and what a new one
-may have."""
+"""Forest plots: estimates of environments, the pooled one, and the interval for a new one."""
 
 from __future__ import annotations
 

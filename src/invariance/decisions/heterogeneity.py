@@ -1,5 +1,8 @@
-"""Random-effects meta-analysis: how much an effect differs between environments, and its size in a
-new one."""
+"""Random-effects meta-analysis: how much an effect differs between environments, and its mean.
+
+The effect of environment e is estimated by b_e ~ Normal(β_e, s_e²) with β_e ~ Normal(μ, τ²); τ² is
+estimated by restricted maximum likelihood (Viechtbauer 2005, doi:10.3102/10769986030003261).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Effects and baselines of one subset: whether each is the same in all environments, and by how
-much it differs."""
+"""Effects and baselines of one subset: whether each is the same in all environments."""
 
 from __future__ import annotations
 

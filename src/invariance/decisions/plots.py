@@ -1,5 +1,4 @@
-"""Pictures of a decision: effects by environment, environments left out, subsets, and the frontier
-of R²."""
+"""Plots of a decision: effects by environment, held-out environments, subsets, frontier."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""The predictive posterior: model averaging over the subsets that the data do not reject as
-invariant.
+"""The predictive posterior: model averaging over subsets whose invariance is not rejected.
 
-p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = −2 · gain of the pooled fit over
-the empty one + columns of z · max(log N + 2 log p, share · 2 · the largest gain of a compatible
-subset).
+With the p-value p_inv(z) of approximate invariance and N rows of p features::
+
+    p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level]
+    cost(z) = −2 · (log likelihood of the pooled fit of z − of the empty subset)
+              + columns of z · max(log N + 2 log p, share · 2 · largest gain of a compatible subset)
+
+The penalty log N of a column is that of the Bayesian information criterion (Schwarz 1978,
+doi:10.1214/aos/1176344136), and 2 log p accounts for the search among p features.
 """
 
 from __future__ import annotations

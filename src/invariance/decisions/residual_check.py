@@ -1,4 +1,8 @@
-"""Checks of the residuals of a subset: tails and spreads, order in time, and random forests."""
+"""Checks of the residuals of a subset: tails and spread, order in time, and random forests.
+
+The forests test whether E[(y − E[y | x^z]) (1{e} − P(e | x^z))] is 0 for each environment e, the
+generalised covariance measure of Shah and Peters (2020), arXiv:1804.07203.
+"""
 
 from __future__ import annotations
 

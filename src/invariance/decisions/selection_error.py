@@ -1,5 +1,7 @@
-"""Whether luck among many subsets would do as well: data sets simulated from one invariant
-subset."""
+"""The chance that the search among subsets selects a feature that is not invariant.
+
+It is estimated from data sets simulated from one invariant subset.
+"""
 
 from __future__ import annotations
 

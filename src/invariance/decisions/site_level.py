@@ -1,4 +1,4 @@
-"""What a verdict adds if selected features are constant within every environment."""
+"""Remarks on a verdict if selected features are constant within every environment."""
 
 from __future__ import annotations
 

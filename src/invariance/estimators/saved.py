@@ -1,4 +1,4 @@
-"""Models that were saved: they predict, and say what was found, without the data."""
+"""Saved models: they predict and report the findings without the data."""
 
 from __future__ import annotations
 

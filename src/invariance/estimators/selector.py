@@ -1,4 +1,4 @@
-"""The scikit-learn interface that every method for several environments shares."""
+"""The scikit-learn interface of all methods for several environments."""
 
 from __future__ import annotations
 

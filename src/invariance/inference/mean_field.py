@@ -1,4 +1,11 @@
-"""Mean-field approximations of the posterior, and the stochastic gradient ascent that fits one."""
+"""Mean-field approximations of the posterior, and the stochastic gradient ascent that fits one.
+
+q_φ(z) = Π_j Bernoulli(z_j | sigmoid(φ_j)) is restricted to the prior's support. Algorithm 2 of the
+paper (Wu et al. 2025, arXiv:2506.22675) ascends the ELBO of equation 8 by the U2G gradients of
+Algorithm 3 (Yin, Ho, Yan, Qian and Zhou 2020, arXiv:2006.06448)::
+
+    ½ sigmoid(|φ|) (f(z₁) − f(z₂)) (z₁ − z₂),    z₁ = 1[u > sigmoid(−φ)],  z₂ = 1[u < sigmoid(φ)]
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Searches for modes of p(z)Λ(z): annealed ones of several kinds, steepest ascent from columns that
-help only together (synergies), and swaps of members for look-alikes around what they found."""
+"""Searches for modes of p(z)Λ(z): annealing, steepest ascent from synergies, and swaps of members.
+
+Synergies are columns that explain the outcome only together. Swaps replace members by similar
+features around the modes.
+"""
 
 from __future__ import annotations
 

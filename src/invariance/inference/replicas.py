@@ -1,5 +1,7 @@
-"""Replicas of a tempered sampler, each a ladder of chains: compiled, or those of any model, scored
-through a memory."""
+"""Replicas of a tempered sampler, each a ladder of chains with targets p(z) Λ(z)^β.
+
+They are compiled, or for any model score subsets through a memory.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Variational inference for many outcomes at once on a device: ascents from all their starts, and
-what these come to on the host."""
+"""Variational inference for many outcomes at once on a device.
+
+The ascents from all starts run on the device, the reweighting of draws on the host.
+"""
 
 from __future__ import annotations
 

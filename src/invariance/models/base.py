@@ -1,5 +1,12 @@
-"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features
-(`BoundModel`)."""
+"""The base of outcome models: a family (parameters only) is bound to data and then scores subsets.
+
+The score of a subset z is the log likelihood ratio of equation 7 of the paper (Wu et al. 2025,
+arXiv:2506.22675)::
+
+    log Λ(z) = Σ_e Σ_i log g(y_ei | x_ei^z) − log p_e(y_ei | x_ei^z)
+
+with g fitted to the pool and p_e to environment e. `BoundModel` has the methods of a bound family.
+"""
 
 from __future__ import annotations
 

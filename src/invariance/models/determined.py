@@ -1,5 +1,7 @@
-"""Features that give the outcome exactly, in all rows or in some environment: searched for, refused
-or told by name."""
+"""Features that determine the outcome exactly, in all rows or in some environment.
+
+Their likelihood is unbounded, so that Λ(z) is not defined: they are found, refused or named.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,12 @@
-"""The linear Gaussian model: log Λ(z) from second moments, and from the rows where those cannot
-decide."""
+"""The linear Gaussian model: log Λ(z) from second moments, or from the rows for precision.
+
+With the maximum likelihood variances of the pool, σ̂², and of environment e, σ̂_e²::
+
+    log Λ(z) = −½ (N log σ̂²(z) − Σ_e n_e log σ̂_e²(z))
+
+This is equation 7 for the conditional Normal(β'x^z + b, σ²) of the paper (Wu et al. 2025,
+arXiv:2506.22675, section 2.3).
+"""
 
 from __future__ import annotations
 

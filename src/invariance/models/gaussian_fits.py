@@ -1,5 +1,8 @@
-"""Least squares fits behind the Gaussian models, from the rows or second moments alone, and walks
-over all subsets."""
+"""Least squares fits behind the Gaussian models, and walks over all subsets.
+
+Residual sums of squares are Schur complements of the centred second moments; if these have too few
+digits, they are computed from the rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The linear Gaussian model of which only the mean must be the same in every environment."""
+"""The linear Gaussian model in which only the mean must be the same in every environment.
+
+With RSS_e the residual sum of squares of environment e's own fit, and RSS_e(β) that of the common
+fit β by feasible generalised least squares::
+
+    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β))
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
-"""Each environment against the rest by permutations: what F tests say of noise with heavy tails,
-put right."""
+"""Permutation tests of each environment against all others, for noise with heavy tails.
+
+Residuals of the common fit are permuted (Freedman and Lane 1983,
+doi:10.1080/07350015.1983.10509354), until enough permutations deviate as much as the data (Besag
+and Clifford 1991, doi:10.1093/biomet/78.2.301).
+"""
 
 from __future__ import annotations
 

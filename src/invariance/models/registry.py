@@ -1,4 +1,4 @@
-"""The families (outcome models) by name, and how "auto" chooses."""
+"""The families (outcome models) by name, and the selection of a family by "auto"."""
 
 from __future__ import annotations
 

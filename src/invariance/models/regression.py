@@ -1,5 +1,8 @@
-"""Regressions by maximum likelihood in compiled code: what their families share, and the logistic
-one."""
+"""Regressions by maximum likelihood in compiled code: the base, and logistic regression.
+
+The conditionals p_e and g of equations 5 and 6 of the paper (Wu et al. 2025, arXiv:2506.22675) are
+generalised linear models, fitted by Newton's method, once to each environment and once to the pool.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Coefficients that have no finite maximum likelihood estimate, because features separate the
-outcome."""
+"""Coefficients without a finite maximum likelihood estimate, because features separate the outcome.
+
+See Albert and Anderson (1984), doi:10.1093/biomet/71.1.1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What predicts with all features, invariant or not."""
+"""Predictors with all features, invariant or not.
+
+For numbers they average pooled least squares and the fixed part of a random intercept model, which
+combines environments with weights n_e / (1 + n_e ψ) for the ratio ψ of variances.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What predicts: all features, unless environments that are left out show that these fail."""
+"""The choice of the predictor: all features, unless held-out environments show that these fail.
+
+All features are replaced by the selected ones if the ratio of their largest errors in held-out
+environments exceeds exp(max(margin, 5 / E²)).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of predictions in new environments, estimated by leaving out each environment in turn."""
+"""Errors of predictions in new environments, estimated by holding out each environment in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that predicts after a fit, its errors in environments left out, and what invariance costs."""
+"""The predictors of a fit, their errors in held-out environments, and the cost of invariance."""
 
 from __future__ import annotations
 

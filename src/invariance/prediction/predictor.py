@@ -1,5 +1,4 @@
-"""Predictors: a linear fit, an average of several, or a regressor of the user's, with their
-uncertainty."""
+"""Predictors with their uncertainty: a linear fit, an average of several, or a user's regressor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How the result was made: settings, versions, lines that make it again, and a paragraph on the
-methods."""
+"""The methods of a result: settings, versions, code that reproduces it, and a paragraph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: blocks in a template, one file without anything from elsewhere."""
+"""The page: blocks in a template, one file that does not load anything else."""
 
 from __future__ import annotations
 

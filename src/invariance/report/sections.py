@@ -1,4 +1,4 @@
-"""The sections of a report: the answer, environments left out, and an appendix."""
+"""The sections of a report: the answer, held-out environments, and an appendix."""
 
 from __future__ import annotations
 

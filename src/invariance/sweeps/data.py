@@ -1,5 +1,4 @@
-"""What all fits of a sweep share: second moments of all columns, and the rows that some outcomes
-must do without."""
+"""The data of a sweep: second moments of all columns, and rows that perturb some outcomes."""
 
 from __future__ import annotations
 

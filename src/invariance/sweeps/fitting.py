@@ -1,4 +1,4 @@
-"""The fit of one outcome, and what is kept of it."""
+"""The fit of one outcome of a sweep, and the rows of its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a sweep: Parquet files of finished outcomes, each of them whole or not there."""
+"""The folder of a sweep: Parquet files of finished outcomes, written atomically."""
 
 from __future__ import annotations
 
