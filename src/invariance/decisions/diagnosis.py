@@ -196,12 +196,12 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
 
 @dataclass(frozen=True)
 class Sites:
-    """What small environments cost.
+    """Hold the limits that small environments set.
 
-    largest : most features of a subset that every environment has rows enough for; without : {left
-        out: the same for
-    the others}; enough_rows : least min_rows with which two environments or more are left and
-    subsets may hold all
+    largest : largest size of a subset for which every environment has enough rows; without :
+        {held-out
+    environment: the same for the others}; enough_rows : smallest min_rows with which two
+    environments or more remain and subsets may contain all features
     """
 
     largest: int
@@ -226,10 +226,13 @@ def sites_of(moments: Moments) -> Sites:
 
 @dataclass(frozen=True, eq=False)
 class OwnCoefficients:
-    """Of random deviations in E environments: names : OWN_MEAN, what is expected at the means of
-    its features, and k columns; estimates, margins : (E, 1 + k), half of 95% intervals; usual : (E,
-    1 + k) by the coefficients of all; NaN of columns that are constant there; share : of the
-    noise's variance that deviations explain"""
+    """Hold the coefficients of each of E environments, for random deviations.
+
+    names : OWN_MEAN, the expectation at the means of its features, and k columns; estimates,
+        margins :
+    (E, 1 + k), half of 95% intervals; usual : (E, 1 + k) by the common coefficients; NaN for
+    columns that are constant there; share : of the variance of the noise that deviations explain
+    """
 
     names: Names
     estimates: Floats
@@ -378,7 +381,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def compatible(self) -> bool:
-        """Whether the subset is compatible with invariance."""
+        """Return whether the subset is compatible with invariance."""
         return self.p_invariant >= self.tolerance.level
 
     @property
@@ -406,8 +409,10 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def freed_by(self) -> WithoutEnvironment | None:
-        """Where nothing is compatible: the environment without which the best subset is, if that
-        predicts anything and the environment is at odds with it."""
+        """Return the environment without which the best subset is compatible, if none is with it.
+
+        The subset must predict, and the environment must deviate from its fit.
+        """
         freeing = [left for left in self.left_out if left.best_r2 > GAIN and self._at_odds(left)]
         return (
             max(freeing, key=lambda left: left.best_r2, default=None)
@@ -436,8 +441,10 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return tuple(sorted(better, key=lambda left: left.r2 - left.best_r2))
 
     def _at_odds(self, left: WithoutEnvironment) -> bool:
-        """Whether the best subset without an environment is compatible there only, and the
-        environment unlike the others in its fit."""
+        """Return whether the best subset without an environment is compatible only without it.
+
+        The environment must deviate from the others in the fit of that subset.
+        """
         refit = left.refit
         level = self.tolerance.level
         if refit is None or not refit.best_p_invariant >= level > refit.best_p_with:
@@ -581,9 +588,13 @@ def diagnose(
     leave_out: LeaveOut = "auto",
     progress: ProgressMode = "auto",
 ) -> Diagnosis:
-    """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does
-    where all subsets are scored and that takes seconds, and otherwise judges the subset alone, of
-    many environments with random deviations without those that deviate most."""
+    """Return the diagnosis of a subset (p,).
+
+    leave_out : whether to fit again without each environment. "auto" does if all subsets are scored
+        and that
+    takes seconds; otherwise it tests the subset alone, and of many environments with random
+    deviations holds out those that deviate most.
+    """
     if leave_out not in (True, False, "auto"):
         raise SettingError(
             f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto")
@@ -794,7 +805,7 @@ def _p_value(test: EnvironmentTest) -> float:
 
 
 def _own_section(own: OwnCoefficients, tests: tuple[EnvironmentTest, ...]) -> Section:
-    """What is farthest from the usual, in units of its margin"""
+    """Return the section of the largest deviations, in units of their margins."""
     far = np.nan_to_num(np.abs(own.estimates - own.usual) / own.margins)
     order = np.argsort(-far, axis=None, kind="stable")[: min(_MOST_OWN, np.count_nonzero(far))]
     labels = name_labels([str(test.environment) for test in tests], _LONGEST_LABEL)

@@ -47,7 +47,7 @@ LEFT_FREE: dict[str, str] = {
 
 
 class Grade(StrEnum):
-    """How alike environments are given the chosen subset."""
+    """Grade how equal environments are given the selected subset."""
 
     alike = "alike"  # within the tolerance, the whole interval of the difference
     no_difference = "no difference found"
@@ -129,13 +129,13 @@ def effects_model(model: BoundModel) -> BoundModel:
 
 
 def separates_effects(model: BoundModel) -> bool:
-    """Whether effects are compared apart from baselines, if only by least squares."""
+    """Return whether effects are compared separately from baselines, if only by least squares."""
     return bool(model.lower_levels) or model.level is not Level.full or _of_fits(model)
 
 
 def _of_fits(model: BoundModel) -> bool:
-    """Whether a model without lower levels has linear fits of the environments that can be
-    compared."""
+    """Return whether a model without lower levels has linear fits of the environments to
+    compare."""
     labelled = isinstance(model, MomentModel) and not isinstance(model, StructuredDeviations)
     return labelled and not model.lower_levels and model.level is Level.full
 
@@ -149,8 +149,10 @@ def _compared(model: BoundModel, mask: Mask) -> tuple[BoundModel, Mask]:
 
 
 def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Heterogeneity:
-    """Of the subset (p,); model : of any level; tolerance : with the level that compatible subsets
-    reach"""
+    """Return the heterogeneity of the effects of a subset (p,).
+
+    model : of any level; tolerance : with the level that compatible subsets reach
+    """
     compared, mask = _compared(model, mask)
     chosen = mask[None]
     supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
@@ -186,7 +188,7 @@ def exactly(tolerance: Tolerance) -> Tolerance:
 
 
 def _p_of_effects(test: InvarianceTest) -> float:
-    """Of common effects, without the test of the noise where a model has one of its own."""
+    """Return the p-value of common effects, without a separate test of the noise."""
     return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
 
 
@@ -208,7 +210,10 @@ def _apart_from_dispersion(
 def baseline_of(
     model: BoundModel, mask: Mask, outcome_name: str, kind: OutcomeKind | None
 ) -> BaselineDifference | None:
-    """Of the subset (p,); None if environments are not one label, or nothing can be compared."""
+    """Return the difference of baselines given a subset (p,).
+
+    None if environments are not given by one label, or cannot be compared.
+    """
     free, mask = _compared(model, mask)
     if isinstance(free, FreeBaselineMeanGaussian):
         full: BoundModel = free.shared_baseline
@@ -228,8 +233,10 @@ def baseline_of(
 
 
 def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
-    """By the F test, or by the likelihood ratio of a shared baseline, scaled to its mean under
-    equal ones."""
+    """Return the p-value of equal baselines by the F test or the likelihood ratio.
+
+    The likelihood ratio of a shared baseline is scaled to its mean under equal baselines.
+    """
     if isinstance(full, MomentModel) and isinstance(
         free, SharedNoise | FreeBaselineRandomDeviations
     ):

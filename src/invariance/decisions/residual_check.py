@@ -77,7 +77,7 @@ class NoiseChecks:
 
     @property
     def sentence(self) -> str | None:
-        """What was found, and what to choose; None where it does not matter."""
+        """Return the finding and what to choose; None if it is not relevant."""
         found = []
         spread_compared = not np.isnan(self.p_spread)
         if self.shape is not None and self.heavy_tails and spread_compared:
@@ -117,9 +117,11 @@ class NoiseChecks:
 
 
 def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
-    """Of a subset (p,) under a linear model by least squares; None for others, for random
-    deviations, with one environment, and where the subset cannot be fitted. Curves have none: no
-    model of the mean alone is at hand that would keep them."""
+    """Return checks of the residuals of a subset (p,) in a linear model by least squares.
+
+    None for other models, for random deviations, with one environment, and if the subset cannot be
+    fitted; also for curves, because a model of the mean alone that keeps them is not available.
+    """
     linear = (
         None
         if model.makes_curves or isinstance(model, GaussianRandomDeviations)
@@ -147,7 +149,8 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
 
 
 def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
-    """From sums over centred columns and standardised residuals; None without rows."""
+    """Return the shape from sums over centred columns and standardised residuals; None without
+    rows."""
     data = model.some_rows
     if data is None:
         return None
@@ -170,7 +173,8 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
 
 
 def _koenker(sums: Floats) -> Shape:
-    """From sums of products (k + 2, k + 2) of 1, k columns, and squared residuals."""
+    """Return the shape from sums of products (k + 2, k + 2) of 1, k columns, and squared
+    residuals."""
     n_rows = sums[0, 0]
     products = (sums - np.outer(sums[0], sums[0]) / n_rows)[1:, 1:]
     squares = np.diagonal(sums)[1:]
@@ -231,9 +235,11 @@ class Autocorrelation:
 
 
 def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
-    """Of the residuals of a subset (p,), in the order of time within environments, rows of one time
-    together; None where it is not known when rows were taken, where the model accounts for it, of
-    times to an event, and outside the support."""
+    """Return the autocorrelation of the residuals of a subset (p,).
+
+    Rows are in the order of time within environments, rows of one time together. None if times are
+    not known or the model accounts for them, for times to an event, and outside the support.
+    """
     data = model.data
     if data is None or kind_of(getattr(model, "specification", None)).censored:
         return None
@@ -415,13 +421,13 @@ def residual_check(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> ResidualCheck:
-    """Check a subset, given by names or as a mask, for differences between environments of whatever
-    form.
+    """Check for differences between environments of any form, given a subset.
 
-    Random forests predict the outcome and the environment of a row from the features, each row by
-    trees that were not grown on it. Where environments are alike given the features, the residuals
-    of the two are uncorrelated: that is tested for each environment (the generalised covariance
-    measure of Shah and Peters, 2020), and again with squared residuals of the outcome.
+    The subset is given by names or as a mask. Random forests predict the outcome and the
+    environment of a row from the features, each row by trees that were not grown on it. If
+    environments are the same given the features, the residuals of the two are uncorrelated: that is
+    tested for each environment by the generalised covariance measure (Shah and Peters 2020,
+    arXiv:1804.07203), and again with squared residuals of the outcome.
 
     The result depends on random_state and not on n_jobs.
     """
@@ -483,8 +489,8 @@ def _predicted(X: Floats, target: Floats, rng: np.random.Generator, n_jobs: int)
 
 
 def _p_values(left: Floats, untold: Floats) -> Floats:
-    """(E,) that what is left of the outcome (N,) goes with what is left of each environment (N,
-    E)"""
+    """Return p-values (E,) of no covariance of residuals of the outcome (N,) and environments (N,
+    E)."""
     products = left[:, None] * untold
     spread = products.std(axis=0)
     statistic = np.sqrt(len(left)) * products.mean(axis=0) / np.where(spread > 0.0, spread, 1.0)

@@ -160,8 +160,7 @@ def as_rule(select: str | Rule) -> Rule:
 
 
 def falls_back(rule: Rule, findings: Findings) -> bool:
-    """Whether a rule that selects among compatible subsets takes the least risky one, since none is
-    compatible."""
+    """Return whether a rule selects the subset of least risk, since no subset is compatible."""
     return isinstance(rule, BestCompatible | Median) and findings.predictive is None
 
 
@@ -183,7 +182,7 @@ def least_risky(findings: Findings) -> Mask:
 
 
 def all_subsets(target: Target) -> Mask:
-    """(S, p) of the sizes that the prior allows, with the forced features"""
+    """Return all subsets (S, p) of the sizes that the prior allows, with the forced features."""
     free = target.prior.free
     sizes = range(min(target.prior.over_free.max_size, len(free)) + 1)
     chosen = [list(members) for size in sizes for members in combinations(free, size)]
@@ -194,7 +193,7 @@ def all_subsets(target: Target) -> Mask:
 
 
 def _risks(target: Target, masks: Mask) -> Floats:
-    """(S,) infinite outside the prior's support"""
+    """Return the risks (S,), infinite outside the prior's support."""
     inside = np.flatnonzero(target.prior.log_prob(masks) > -np.inf)
     risks = np.full(len(masks), np.inf)
     risks[inside] = target.model.random_effects_risk_many(masks[inside])
@@ -219,8 +218,10 @@ def _least_risky_of(
 
 
 def _descended(target: Target, price: float) -> Mask:
-    """From the forced features by single flips and, where none helps, exchanges, unless a limit on
-    the time passed."""
+    """Return the end of steepest descent of the risk from the forced features.
+
+    Steps are single flips and, if none helps, exchanges. A limit on the time ends it.
+    """
     free = target.prior.free
     best = target.start
     unit = np.eye(target.n_features, dtype=bool)

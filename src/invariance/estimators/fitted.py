@@ -407,8 +407,8 @@ class IntervalRegressor(EnvironmentSelector):
         return predictor.design.far(columns) > 0.0
 
     def _columns_to_predict(self, X: Any, warns: bool = True) -> tuple[Predictor, Floats]:
-        """What predicts, and the columns (n, k) that it needs; warns of rows far from those that
-        were fitted."""
+        """Return the predictor and the columns (n, k) that it needs; warn of rows far from the
+        training rows."""
         predictor = self.predictor_
         named = hasattr(self, "feature_names_in_") and frame_names(X) is not None
         encoded = self._fitted_columns(self.completed(X) if named else X)
@@ -593,7 +593,7 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
 
 
 def _check_weights(weights: Any) -> None:
-    """Of a mean over rows, which need be no counts"""
+    """Raise if weights of a mean over rows, which need not be counts, are missing or negative."""
     wrong = 0 if weights is None else int((~(np.asarray(weights, dtype=np.float64) >= 0.0)).sum())
     if wrong:
         raise DataError(
@@ -632,7 +632,7 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
 
 
 def _one_column(y: Any, warn: bool = False) -> NDArray:
-    """(n,) as scikit-learn takes it, from a series or a data frame of any library too"""
+    """Return y (n,) as scikit-learn takes it, also from a series or a data frame of any library."""
     import pandas as pd
 
     series, _ = one_series(
@@ -712,7 +712,7 @@ class TimesToEvent(IntervalRegressor):
 
 
 def _as_times(what: str, given: Any, predictor: SurvivalPredictor) -> Floats:
-    """(T,) of numbers from 0 to the longest time that was seen; what : is predicted there"""
+    """Return times (T,) from 0 to the longest observed time; what : is predicted there."""
     try:
         values = np.atleast_1d(np.asarray(given, dtype=float))
     except (ValueError, TypeError):

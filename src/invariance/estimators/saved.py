@@ -98,7 +98,7 @@ _FOUND: Fields = _OF_DECISION | {
 
 
 def save(model: BIP, path: str | Path) -> None:
-    """As strict JSON, in one step."""
+    """Write a model as strict JSON, atomically."""
     check_is_fitted(model)
     try:
         content = to_plain(model)
@@ -431,7 +431,7 @@ class SavedModel(IntervalRegressor):
 
     @property
     def encoding(self) -> Encoding | None:
-        """How a table becomes the columns of the model; None where they are the table's."""
+        """Return how a table becomes the columns of the model; None if they are the table's."""
         return self._layout.encoding
 
     def _restore(self, content: Fields, trusted: Sequence[str]) -> None:
@@ -496,13 +496,11 @@ class SavedModel(IntervalRegressor):
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):
-    """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel
-    has."""
+    """Predict classes by a model that `BIPClassifier.save` wrote."""
 
 
 class SavedSurvival(TimesToEvent, SavedModel):
-    """What `BIPSurvival.save` wrote: predict, predict_survival, score and what else SavedModel
-    has."""
+    """Predict times by a model that `BIPSurvival.save` wrote."""
 
 
 _KINDS = {kind._kind: kind for kind in (SavedModel, SavedClassifier, SavedSurvival)}

@@ -381,11 +381,11 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return self.columns or Columns()
 
     def _expand(self, values: NDArray, fill: Any) -> NDArray:
-        """(n_features_in_, …) from (p, …); a constant column gets `fill`."""
+        """Return values (n_features_in_, …) from (p, …); a constant column gets `fill`."""
         return _spread(values, self._layout.feature_at, fill)
 
     def _expand_columns(self, values: NDArray, fill: Any) -> NDArray:
-        """(len(columns_), …) from (q, …); a constant column gets `fill`."""
+        """Return values (len(columns_), …) from (q, …); a constant column gets `fill`."""
         return _spread(values, self._layout.column_at, fill)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -443,7 +443,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         ).to_native()
 
     def _fitted_columns(self, X: Any) -> Floats:
-        """(N, len(columns_)) of a table"""
+        """Return the encoded columns (N, len(columns_)) of a table."""
         X = self._features_of(X)
         encoding = self._layout.encoding
         if encoding is None and self.columns_ == self._layout.table:
@@ -662,8 +662,10 @@ def _typed_in_fit(named: bool, name: str, value: Any) -> str:
 
 
 def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], object]) -> Any:
-    """What a check of scikit-learn returns, with its errors as this package's; `explain` may raise
-    a better one."""
+    """Return the result of a check of scikit-learn, with its errors as this package's.
+
+    `explain` may raise a better one.
+    """
     try:
         return check()
     except (DataError, SettingError, WrongTypeError):

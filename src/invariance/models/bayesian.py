@@ -125,8 +125,11 @@ class BayesianLinearGaussian:
 
 
 class _Reduced(NamedTuple):
-    """Of subsets, n_columns (S,), log determinants of their matrices (S, E + 1), last over all
-    rows, and what their columns leave of the outcome (S, E + 1); NaN outside the support"""
+    """Hold the reduced matrices of subsets.
+
+    n_columns (S,), log determinants (S, E + 1), last over all rows, and residuals of the outcome
+    (S, E + 1); NaN outside the support.
+    """
 
     n_columns: Integers
     volumes: Floats
@@ -203,7 +206,7 @@ class BayesianGaussian(MomentModel):
         )
 
     def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
-        """By least squares, which no prior shrinks."""
+        """Return estimates by least squares, which the prior does not shrink."""
         return super().own_estimates(subset, self.linear.estimates(subset))
 
     @property
@@ -212,13 +215,13 @@ class BayesianGaussian(MomentModel):
 
     @cached_property
     def _weights(self) -> Floats:
-        """(E,) half the rows that each local fit has seen, the prior's included"""
+        """Return half the number of rows of each local fit, with those of the prior, (E,)."""
         return 0.5 * (self.moments.counts.astype(float) + self.prior_rows)
 
     @cached_property
     def _matrices(self) -> Floats:
-        """(E + 1, d, d) scaled scatter of each environment's and the prior's rows together; last,
-        that of all rows"""
+        """Return scaled scatter (E + 1, d, d) of each environment with the prior; last, of all
+        rows."""
         moments = self.moments
         counts = self.moments.counts
         between = counts * self.prior_rows / (counts + self.prior_rows)
@@ -231,8 +234,8 @@ class BayesianGaussian(MomentModel):
 
     @cached_property
     def _seconds(self) -> Floats:
-        """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns,
-        from pooled means"""
+        """Return scaled products (E + 1, q + 1, q + 1) of a constant and the columns from pooled
+        means."""
         moments = self.moments
         columns = self.moments.feature_columns
         counts = moments.group_counts
@@ -262,8 +265,8 @@ class BayesianGaussian(MomentModel):
         return _Reduced(np.diff(starts), volumes, left)
 
     def _slopes(self, matrix: Floats, columns: NDArray[np.intp]) -> Floats:
-        """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing
-        over all rows"""
+        """Return coefficients (k,) of the columns in the units of the data; 0 for redundant
+        columns."""
         slopes = np.zeros(len(columns))
         used = self.moments.present[-1, columns]
         inside = columns[used]
@@ -273,7 +276,7 @@ class BayesianGaussian(MomentModel):
         return slopes
 
     def _agreement(self, reduced: _Reduced) -> Floats:
-        """(S,) the part of the log Bayes factor that does not depend on the outcome"""
+        """Return the part (S,) of the log Bayes factor that does not depend on the outcome."""
         n_rows = float(self.moments.n_rows)
         prior_rows = self.prior_rows
         seen = 2.0 * self._weights

@@ -48,7 +48,7 @@ LARGEST_HARMLESS = 1.2
 
 
 def exposure_of(data: MultiEnvironmentData) -> Floats:
-    """(N,) 1 where none is given"""
+    """Return the exposures (N,), 1 if none are given."""
     return np.ones(data.n_rows) if data.exposure is None else data.exposure
 
 
@@ -96,8 +96,10 @@ class CountRegression(Regression):
     def guarded(
         data: MultiEnvironmentData, order: Integers, free: bool = False
     ) -> tuple[Floats, Floats, Floats]:
-        """(N,) counts, those that the pooled rate expects, or the environment's own if baselines
-        are free, and exposures, in this order"""
+        """Return counts, expected counts and exposures (N,) in this order.
+
+        Expected counts are from the pooled rate, or from the environment's if baselines are free.
+        """
         exposure = exposure_of(data)
         expected = exposure * (data.y.sum() / exposure.sum())
         expected *= baseline_ratios(data, data.y, expected, free)[data.environment_index]
@@ -209,8 +211,10 @@ _VALUES_AT_ONCE = 4_000
 def counts_of(
     y: Floats, expected: Floats, exposure: Floats, share: float, starts: Integers
 ) -> Counts:
-    """Of rows sorted by environment with counts y (N,), and of the same with counts `expected` and
-    weight `share`."""
+    """Return the distinct counts of rows sorted by environment.
+
+    They have counts y (N,), and pseudo-data with counts `expected` and weight `share`.
+    """
     scale = float(max(y.max(), expected.max(), _SMALLEST_SCALE))
     centre = float(y.mean())
     n_pieces = int(np.ceil(np.log1p(_LARGEST_DISPERSION * scale) / _PIECE))
@@ -232,8 +236,8 @@ def counts_of(
 
 
 def _at_centre(y: Floats, alpha: Floats, centre: float) -> Floats:
-    """(A,) log-likelihood of all counts y (n,), which may be fractions, if each has the mean
-    `centre`, by α (A,)"""
+    """Return the log-likelihood (A,) of counts y (n,), which may be fractions, with mean `centre`,
+    by α (A,)."""
     values, times = np.unique(y, return_counts=True)
     total = np.zeros(len(alpha))
     for first in range(0, len(values), _VALUES_AT_ONCE):
@@ -245,8 +249,10 @@ def _at_centre(y: Floats, alpha: Floats, centre: float) -> Floats:
 
 
 def log_rising(y: Floats, alpha: Floats) -> Floats:
-    """(A, n) log Γ(y + 1/α) − log Γ(1/α) + y·log α of y (n,) and α (A,): Σ log(1 + αj) over j < y
-    for whole y"""
+    """Return log Γ(y + 1/α) − log Γ(1/α) + y·log α (A, n) of y (n,) and α (A,).
+
+    It is Σ log(1 + αj) over j < y for whole y.
+    """
     s = 1.0 / alpha[:, None]
     near = s[:, 0] >= _STIRLING
     values = np.empty((len(alpha), len(y)))
@@ -257,7 +263,7 @@ def log_rising(y: Floats, alpha: Floats) -> Floats:
 
 
 def _remainder(s: Floats) -> Floats:
-    """What Stirling's formula for log Γ(s) lacks"""
+    """Return the error of Stirling's formula for log Γ(s)."""
     z = 1.0 / s**2
     return np.asarray((1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z / 1680.0))) / s)
 

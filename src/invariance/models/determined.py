@@ -134,7 +134,7 @@ def _pursued(moments: Moments, columns: Integers) -> list[Integers]:
 
 
 def _told(model: MomentModel, mask: Mask, groups: Integers) -> tuple[str, list[Remedy]]:
-    """What a subset (p,) determines where, and what can be done"""
+    """Return which outcomes a subset (p,) determines, and remedies."""
     names = model.features.chosen(mask).names
     E = model.n_environments
     labels = [model.moments.environments[g] for g in groups if g < E]

@@ -137,7 +137,7 @@ def _share_of_permutations(n: int, deviate: Callable[[Integers], Mask]) -> float
 
 @lru_cache(_BLOCKS_KEPT)
 def _permutations(n: int, first: int, count: int) -> Integers:
-    """(count, n) the same for all subsets of any data with so many rows"""
+    """Return permutations (count, n), the same for all subsets of data with this number of rows."""
     places = np.tile(np.arange(n, dtype=np.uint16 if n <= 1 << 16 else np.int64), (count, 1))
     return np.random.default_rng([_SEED, first]).permuted(places, axis=1)
 
@@ -151,7 +151,7 @@ def _canonical_order(X: Floats, residuals: Floats, places: Integers) -> Integers
 
 
 def _orthonormal(X: Floats) -> Floats:
-    """(n, r) basis of the columns of X (n, k) and a constant"""
+    """Return an orthonormal basis (n, r) of the columns of X (n, k) and a constant."""
     unit, _, _ = unit_rows(X)
     vectors, lengths, _ = np.linalg.svd(unit.T, full_matrices=False)
     kept = vectors[:, lengths > _DEPENDENT * lengths.max(initial=0.0)]
@@ -159,7 +159,8 @@ def _orthonormal(X: Floats) -> Floats:
 
 
 def _inverse_roots(products: Floats) -> tuple[Floats, Integers]:
-    """(E, r, r) L with LL' = the pseudoinverses of products (E, r, r), and their ranks (E,)"""
+    """Return L (E, r, r) with LL' the pseudoinverses of products (E, r, r), and their ranks
+    (E,)."""
     values, vectors = np.linalg.eigh(products)
     kept = values > _ROUNDING
     return vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[
@@ -168,5 +169,5 @@ def _inverse_roots(products: Floats) -> tuple[Floats, Integers]:
 
 
 def _squares(scores: Floats, roots: Floats) -> Floats:
-    """(E, b) s'LL's of scores s (E, b, r) and roots L (E, r, r)"""
+    """Return s'LL's (E, b) of scores s (E, b, r) and roots L (E, r, r)."""
     return np.asarray(((scores @ roots) ** 2).sum(axis=2))

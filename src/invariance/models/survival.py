@@ -39,12 +39,12 @@ class PiecewiseHazard:
 
     @property
     def starts(self) -> Floats:
-        """(J,)"""
+        """Return the start of each interval, (J,)."""
         return np.concatenate([[0.0], self.cuts])
 
     @property
     def _before(self) -> Floats:
-        """(J,) the cumulative hazard at the start of each interval"""
+        """Return the cumulative hazard at the start of each interval, (J,)."""
         return np.concatenate([[0.0], np.cumsum(self.hazards[:-1] * np.diff(self.starts))])
 
     def cumulative(self, times: Floats) -> Floats:
@@ -68,14 +68,16 @@ class PiecewiseHazard:
             return np.exp(-np.where(cumulative > 0.0, risk * cumulative, 0.0))
 
     def median(self, risk: Floats) -> Floats:
-        """(n,) of the time to the event at `risk` (n,) times these hazards; infinite where that is
-        beyond the end"""
+        """Return the median time (n,) to the event at `risk` (n,) times these hazards.
+
+        It is infinite beyond the end.
+        """
         with np.errstate(divide="ignore"):
             return self.times(np.log(2.0) / risk)
 
     def restricted_mean(self, risk: Floats, horizon: float) -> Floats:
-        """(n,) the mean time to the event, or to the horizon if that is earlier, at `risk` (n,)
-        times these hazards."""
+        """Return the mean time (n,) to the event or an earlier horizon at `risk` (n,) times these
+        hazards."""
         widths = np.diff(np.minimum(np.append(self.starts, np.inf), horizon))
         alive = self.survival(risk[:, None], self.starts)
         rates = np.multiply.outer(risk, self.hazards)
@@ -85,7 +87,8 @@ class PiecewiseHazard:
 
 
 def interval_of(times: Floats, cuts: Floats) -> Integers:
-    """Which interval each of the times (N,) ends in; cuts (J − 1,), or (N, J − 1) of each."""
+    """Return the interval in which each of the times (N,) ends; cuts (J − 1,), or (N, J − 1) of
+    each."""
     return (
         np.searchsorted(cuts, times, side="left")
         if cuts.ndim == 1
@@ -105,8 +108,8 @@ def cuts_at(events: Floats, shares: Floats) -> Floats:
 
 
 def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
-    """(N,) how much of its time each row spends in an interval, for one after the other; cuts as in
-    `interval_of`"""
+    """Yield the time (N,) that each row spends in one interval after the other; cuts as in
+    `interval_of`."""
     for start, end in zip((0.0, *cuts.T), (*cuts.T, np.inf), strict=True):
         yield np.clip(np.minimum(times, end) - start, 0.0, None)
 
@@ -119,12 +122,12 @@ class PiecewiseExponentialFit(Fit):
     baseline: PiecewiseHazard = field(kw_only=True)
 
     def risk(self, X: Floats) -> Floats:
-        """(n,) how many times the baseline the hazard of rows X (n, k) is"""
+        """Return the hazards of rows X (n, k) relative to the baseline, (n,)."""
         with np.errstate(over="ignore"):
             return np.exp(X @ self.coefficients + self.intercept)
 
     def mean(self, predictor: Floats) -> Floats:
-        """(n,) the median time to the event: means of censored times are not known"""
+        """Return the median time to the event, (n,): means of censored times are not known."""
         with np.errstate(over="ignore"):
             return self.baseline.median(np.exp(predictor))
 
@@ -222,9 +225,11 @@ class PiecewiseExponentialModel(RegressionModel):
         return np.log(found.factors), np.sqrt(variances)
 
     def _proportional(self, log_risk: Floats) -> Proportional:
-        """Of rows with these logarithms of relative risks (N,): the likeliest proportional hazards,
-        by iterative proportional fitting to the events, with pseudo-data, of each environment and
-        step"""
+        """Return the likeliest proportional hazards of rows with these log relative hazards (N,).
+
+        They are fitted by iterative proportional fitting to the events, with pseudo-data, of each
+        environment and step.
+        """
         data = self.data
         rates = self.specification.rates(self.data)
         events = self.specification.step_events(data, self.specification.step_cuts(data), self.free)
@@ -350,8 +355,11 @@ class PiecewiseExponential(Regression):
         return self.events(data) - self.rates(data).cumulative(data.y)
 
     def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
-        """In each interval, whose hazard is free, rows that are watched without an event pull down;
-        the pooled fit has the narrow intervals of `rates`."""
+        """Return the pulls of rows in each interval, whose hazard is free.
+
+        Rows that are observed without an event pull down; the pooled fit has the narrow intervals
+        of `rates`.
+        """
         cuts = self.rates(data).cuts if pooled else self.cuts(data)
         last = interval_of(data.y, cuts)
         event = self.events(data) > 0.0
@@ -361,7 +369,7 @@ class PiecewiseExponential(Regression):
         return Pulls(rows, np.where(ended, 0.0, -1.0), interval)
 
     def cuts(self, data: MultiEnvironmentData) -> Floats:
-        """(J − 1,) where intervals end, but for the last"""
+        """Return the ends of intervals except the last, (J − 1,)."""
         n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
         n_intervals = (
             max(min(n_intervals, _MOST_INTERVALS), 1)
@@ -381,8 +389,11 @@ class PiecewiseExponential(Regression):
         )
 
     def step_cuts(self, data: MultiEnvironmentData, free: bool = False) -> Floats:
-        """(S − 1,) where steps end, but for the last; if baselines are free (E, S − 1): twice as
-        many in each environment, by its own events, infinite beyond its last"""
+        """Return the ends of steps except the last, (S − 1,).
+
+        If baselines are free (E, S − 1): twice as many in each environment, by its own events,
+        infinite beyond its last event.
+        """
         if not free:
             return self.rates(data).cuts
         assert data.event is not None
@@ -396,7 +407,7 @@ class PiecewiseExponential(Regression):
         )
 
     def step_events(self, data: MultiEnvironmentData, cuts: Floats, free: bool) -> Floats:
-        """(E, S) events in the steps with these cuts, with those of pseudo-data"""
+        """Return the events (E, S) in the steps with these cuts, with those of pseudo-data."""
         assert data.event is not None
         environment = data.environment_index
         rates = self.rates(data)
@@ -461,7 +472,7 @@ class PiecewiseExponential(Regression):
         return Rows(PIECEWISE_EXPONENTIAL, columns, first, outcome, weight[order], spans=spans)
 
     def _firsts(self, data: MultiEnvironmentData, cuts: Floats) -> Integers:
-        """(J + 1,) the first step of each interval, of steps with these cuts"""
+        """Return the first step of each interval, of steps with these cuts, (J + 1,)."""
         return np.concatenate([[0], 1 + np.searchsorted(cuts, self.cuts(data)), [len(cuts) + 1]])
 
     def beginning(self, rows: Rows) -> Floats:
@@ -479,7 +490,7 @@ def _denser_at_the_ends(shares: Floats) -> Floats:
 
 
 def events_by_environment(data: MultiEnvironmentData) -> Integers:
-    """(E,)"""
+    """Return the number of events of each environment, (E,)."""
     return np.bincount(data.environment_index, data.event, data.n_environments).astype(np.int64)
 
 
