@@ -2,7 +2,8 @@
 
 Public are the names of `docs/api/index.rst` and the members of classes that
 `docs/_extensions/public_members.py` lists. Names that begin with one of the arguments are
-validated, all names without arguments. The script fails if it finds anything.
+validated, all names without arguments. Documented defaults must be those of the signature, and the
+names of `invariance.__all__` need an example. The script fails if it finds anything.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ EXCLUDED = {
     "SA01",  # See Also, which stands where another function is an alternative
     "EX01",  # examples of every method: required are those of the names in `invariance.__all__`
 }
+# Defaults of fields that a factory makes, and empty mappings
+COMPUTED = "<factory>", "mappingproxy"
 CHECKS = get_validation_checks({"all", *EXCLUDED})
 
 
@@ -111,10 +114,28 @@ def findings_of(name: str) -> list[tuple[str, str]]:
     """Return the codes and texts of what numpydoc finds in the docstring of a public name."""
     found = validate(name, PublicDocstring)["errors"]
     found = [(code, text) for code, text in found if code in CHECKS]
+    found += wrong_defaults(PublicDocstring(name))
     top_level = name.startswith("invariance.") and name.count(".") == 1
     if top_level and ">>>" not in pydoc.getdoc(load(name)):
         found.append(error("EX01"))
     return found
+
+
+def wrong_defaults(docstring: PublicDocstring) -> Iterator[tuple[str, str]]:
+    """Yield parameters whose documented default is not the default of the signature."""
+    if not callable(docstring.obj) or not docstring.signature_parameters:
+        return
+    signature = inspect.signature(docstring.obj)
+    for name, (kind, _) in docstring._doc_parameters(SECTIONS).items():
+        if name not in signature.parameters:
+            continue
+        default = signature.parameters[name].default
+        actual = None if default is inspect.Parameter.empty else repr(default).replace("'", '"')
+        stated = re.search("default=(.*)", kind)
+        if actual is not None and actual.startswith(COMPUTED):
+            continue
+        if actual != (stated and stated[1]):
+            yield "default", f"of {name!r} is {actual}, and is documented as {kind!r}"
 
 
 if __name__ == "__main__":

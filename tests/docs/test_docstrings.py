@@ -70,11 +70,28 @@ def as_numpydoc_wants_it(option: int = 1) -> int:
     return option
 
 
+def with_another_default(option: int = 2) -> int:
+    """Return the option.
+
+    Parameters
+    ----------
+    option : int, default=1
+        A number.
+
+    Returns
+    -------
+    int
+        The same number.
+    """
+    return option
+
+
 @pytest.mark.parametrize(
     ("function", "codes"),
     [
         (without_docstring, {"GL08"}),
         (with_house_style, {"SS03", "PR01", "RT01"}),
+        (with_another_default, {"default"}),
         (as_numpydoc_wants_it, set()),
     ],
 )

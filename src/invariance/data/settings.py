@@ -27,7 +27,7 @@ BELOW_LIMIT = "half", "limit", "missing"
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """Describe how a file is written; what is None is detected.
+    """Describe how a file is written; settings that are None are detected.
 
     Parameters
     ----------

@@ -416,7 +416,7 @@ UNCHALLENGED = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
-    """Hold the subset that a rule selected, with everything that is known about it.
+    """Hold the subset that a rule selected, with its tests, estimates and predictions.
 
     Attributes
     ----------
