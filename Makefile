@@ -71,6 +71,7 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/style.py --check
+	$(BIN)/python scripts/docstrings.py
 
 # Offline: MathJax and the inventories of other projects lie in docs/.
 docs: $(VENV)/.docs

@@ -20,7 +20,6 @@ version = release = __version__
 
 extensions = [
     "myst_nb",
-    "plain_docstrings",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -83,5 +82,14 @@ def _on_the_site(app: Any, page: str, source: list[str]) -> None:
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
+def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Skip members that are inherited from scikit-learn, which documents them."""
+    function = getattr(obj, "fget", None) or getattr(obj, "func", None) or obj
+    home = getattr(function, "__module__", None) or ""
+    foreign = home.startswith("sklearn") or (name.startswith("set_") and name.endswith("_request"))
+    return True if foreign else None
+
+
 def setup(app: Any) -> None:
     app.connect("source-read", _on_the_site)
+    app.connect("autodoc-skip-member", _skip)

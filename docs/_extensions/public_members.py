@@ -1,5 +1,7 @@
-"""What the API pages list of each class: what people call or read. A class that is not here has
-nothing to list."""
+"""Members of classes that the API pages list and `scripts/docstrings.py` validates.
+
+Classes that are not named here have no members to list.
+"""
 
 from __future__ import annotations
 

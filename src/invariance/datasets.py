@@ -1,5 +1,4 @@
-"""Invented patients in hospitals, whose causes are known: a tidy table, and one as it comes from a
-clinic."""
+"""Simulated patients in hospitals with known causes: a clean table, and a clinical one."""
 
 from __future__ import annotations
 
@@ -30,18 +29,50 @@ _FOLLOWS = {
 
 
 def make_example(rows_per_environment: int = 150, seed: int = 11) -> MultiEnvironmentData:
-    """Invented blood pressures in six hospitals.
+    """Simulate blood pressures in six hospitals.
 
-    Age, exercise and smoking cause blood pressure, in every hospital alike. The other five features
-    follow from it, in each hospital in another way: they predict well inside a hospital and mislead
-    in the next. `truth` marks the causes.
+    Age, exercise and smoking cause blood pressure, with the same effects in every hospital. The
+    other five features are effects of blood pressure that differ between hospitals: they predict
+    well within a hospital and mislead in another one.
+
+    Parameters
+    ----------
+    rows_per_environment : int, default=150
+        Patients of each hospital.
+    seed : int, default=11
+        Seed.
+
+    Returns
+    -------
+    MultiEnvironmentData
+        Data of 8 features; `truth` marks the causes.
+
+    Examples
+    --------
+    >>> from invariance.datasets import make_example
+    >>> make_example().X.shape
+    (900, 8)
     """
     return _hospitals(range(6), rows_per_environment, seed)
 
 
 def make_new_hospital(rows: int = 150, seed: int = 12) -> MultiEnvironmentData:
-    """A seventh hospital beside those of `make_example`: causes act as in the others, effects
-    follow in another way."""
+    """Simulate a seventh hospital for the models of `make_example`.
+
+    Causes act as in the other hospitals, effects of blood pressure differ.
+
+    Parameters
+    ----------
+    rows : int, default=150
+        Patients.
+    seed : int, default=12
+        Seed.
+
+    Returns
+    -------
+    MultiEnvironmentData
+        Data of one environment.
+    """
     return _hospitals(range(6, 7), rows, seed)
 
 
@@ -61,7 +92,7 @@ def _hospitals(numbers: range, n: int, seed: int) -> MultiEnvironmentData:
 
 
 def _rows(h: int, n: int, rng: np.random.Generator) -> Floats:
-    """(n, 9) the features and blood pressure of hospital h"""
+    """Return the features and blood pressure of hospital h, (n, 9)."""
     shift = _SHIFT[h]
     age = rng.normal(45 + 6 * shift, 10 + 2 * shift, n)
     exercise = rng.normal(4 - 0.6 * shift, 1.5, n) - 0.02 * (age - 45)
@@ -111,16 +142,34 @@ _NOTE = (
 
 
 def make_clinical_table(rows: int = 2500, seed: int = 34, decimal: str = ".") -> pd.DataFrame:
-    """Invented patients of nine hospitals, as untidy as a table from a clinic; `invariance.check`
-    finds what is wrong.
+    """Simulate patients of nine hospitals in a table with the defects of clinical tables.
 
-    Outcomes: readmitted (0 and 1); days until death or the end, with died (0 and 1); falls in years
-    of observation; walk, the metres walked in six minutes. Age, haemoglobin, BMI and smoking cause
-    each, in every hospital alike. Pulse follows walk, CRP readmission, visits days, and drugs
-    falls, in each hospital in another way.
-    seed : the default was chosen among eight for a clean story; with each of the eight the four
-        causes are selected
-    decimal : before the decimals of numbers that are text; what `to_csv` takes for the others
+    `invariance.check` reports the defects. The outcomes are readmitted (0 or 1); days until death
+    or the end of observation, with died (0 or 1); falls in years of observation; and walk, the
+    metres walked in six minutes. Age, haemoglobin, BMI and smoking cause each of them, with the
+    same effects in every hospital. Pulse is an effect of walk, CRP of readmission, visits of days
+    and drugs of falls, with effects that differ between hospitals.
+
+    Parameters
+    ----------
+    rows : int, default=2500
+        Patients.
+    seed : int, default=34
+        Seed. The default was selected among eight for a clear example; with each of the eight the
+        four causes are selected.
+    decimal : str, default="."
+        Decimal sign of numbers that are written as text; `to_csv` takes the sign of the others.
+
+    Returns
+    -------
+    DataFrame of shape (rows, n_columns)
+        The table.
+
+    Examples
+    --------
+    >>> from invariance.datasets import make_clinical_table
+    >>> len(make_clinical_table())
+    2500
     """
     import pandas as pd
 

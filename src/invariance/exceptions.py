@@ -89,14 +89,35 @@ def _sentence(
 
 
 class InvarianceError(Exception):
-    """Base of the errors: what was asked for or handed in cannot be used."""
+    """Base of the errors of this package: something that was requested or passed cannot be used.
+
+    Parameters
+    ----------
+    what : str, default=""
+        What is wrong, and in which column, row or setting.
+    *remedies : Remedy
+        Settings that correct it.
+
+    Attributes
+    ----------
+    args : tuple
+        The message, which has the fields `what` and `remedies`.
+    """
 
     def __init__(self, what: str = "", *remedies: Remedy) -> None:
         super().__init__(what if isinstance(what, Message) else Message(what, *remedies))
 
 
 class DataError(InvarianceError, ValueError):
-    """The data cannot be used as given."""
+    """Report data that cannot be used as given.
+
+    Parameters
+    ----------
+    what : str, default=""
+        What is wrong, and in which column, row or environment.
+    *remedies : Remedy
+        Settings that correct it.
+    """
 
 
 def or_why_not(ask: Callable[[], object]) -> str:
@@ -122,36 +143,68 @@ def raise_all(*checks: Callable[[], object]) -> None:
 
 
 class SettingError(InvarianceError, ValueError):
-    """A parameter has a value that is unknown or impossible."""
+    """Report a parameter with an unknown or impossible value.
+
+    Parameters
+    ----------
+    what : str, default=""
+        The parameter and its value.
+    *remedies : Remedy
+        Settings that correct it.
+    """
 
 
 class WrongTypeError(InvarianceError, TypeError):
-    """An argument has the wrong type."""
+    """Report an argument of the wrong type.
+
+    Parameters
+    ----------
+    what : str, default=""
+        The argument and its type.
+    *remedies : Remedy
+        Settings that correct it.
+    """
 
 
 class FileError(InvarianceError, OSError):
-    """A file is missing or cannot be written."""
+    """Report a file that is missing, damaged or cannot be written.
+
+    Parameters
+    ----------
+    what : str, default=""
+        The file and the reason.
+    *remedies : Remedy
+        Settings that correct it.
+    """
 
 
 class EngineError(InvarianceError, RuntimeError):
-    """An engine, study or sweep cannot do this job."""
+    """Report a computation that an engine, study or sweep cannot do.
+
+    Parameters
+    ----------
+    what : str, default=""
+        The computation and the reason.
+    *remedies : Remedy
+        Settings that correct it.
+    """
 
 
 class InvarianceWarning(UserWarning):
-    """Base of the warnings."""
+    """Base of the warnings of this package."""
 
 
 class DataWarning(InvarianceWarning):
-    """Something was left out of the data."""
+    """Warn that something was dropped from the data."""
 
 
 class NotInvariantWarning(InvarianceWarning):
-    """The selection is not invariant, or invariance cannot be judged."""
+    """Warn that the selection is not invariant, or that its invariance cannot be tested."""
 
 
 class PredictionWarning(InvarianceWarning):
-    """Predictions extrapolate, lack a calibrated interval, or have no feature to use."""
+    """Warn that predictions extrapolate, lack calibrated intervals or do not use any feature."""
 
 
 class ApproximationWarning(InvarianceWarning):
-    """A numerical or sampling approximation is poor."""
+    """Warn that a numerical or sampling approximation is poor."""

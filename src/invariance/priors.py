@@ -1,4 +1,8 @@
-"""Priors over subsets of features: stated without data; `bind` ties one to the features at hand."""
+"""Priors p(z) over feature selectors: stated without data, and bound to the features of a data set.
+
+All have the form p(z) ∝ exp(w(|z|)) Π_j odds_j^z_j for |z| ≤ p_max, which includes the paper's
+uniform prior over selectors with at most p_max features (Wu et al. 2025, arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -30,13 +34,35 @@ from .models.base import check_number, check_whole_number
 
 @dataclass(frozen=True, eq=False)
 class BoundPrior:
-    """A prior tied to p named features: log p(z) = Σ log_odds_j z_j + log_size_weight[|z|] −
-    log_normalizer.
+    """Hold a prior over subsets of p named features.
 
-    log_odds : (p,) finite; 0 where a feature is forced in or out
-    log_size_weight : (p + 1,) by |z|, -inf beyond max_size;  forced_in, forced_out : (p,)
-    original_features : the features the prior was stated about; those not in feature_names were
-        dropped
+    Its log probabilities are::
+
+        log p(z) = Σ_j log_odds_j z_j + log_size_weight[|z|] − log_normalizer
+
+    Parameters
+    ----------
+    feature_names : tuple of str
+        Names of the p features.
+    max_size : int
+        Largest number of features in a subset.
+    log_odds : ndarray of shape (p,)
+        Log odds of inclusion; 0 for features that are forced in or out.
+    log_size_weight : ndarray of shape (p + 1,)
+        Log weight of each size, -inf beyond max_size.
+    forced_in : ndarray of shape (p,), bool
+        Features that every subset contains.
+    forced_out : ndarray of shape (p,), bool
+        Features that no subset contains.
+    name : str
+        Description.
+    original_features : tuple of str, default=()
+        Features that the prior was stated about. Those that are not in feature_names were dropped.
+
+    Attributes
+    ----------
+    log_normalizer : float
+        Logarithm of the sum of the weights of all subsets.
     """
 
     feature_names: Names
@@ -63,21 +89,33 @@ class BoundPrior:
 
     @cached_property
     def free(self) -> NDArray[np.intp]:
-        """(f,) features that are neither forced in nor forced out"""
+        """Return the features that are neither forced in nor forced out.
+
+        Returns
+        -------
+        ndarray of shape (f,), int
+            Positions.
+        """
         return np.flatnonzero(~(self.forced_in | self.forced_out))
 
     @cached_property
     def forced(self) -> NDArray[np.intp]:
-        """(k,) features that every subset holds"""
+        """Return the features that every subset contains.
+
+        Returns
+        -------
+        ndarray of shape (k,), int
+            Positions.
+        """
         return np.flatnonzero(self.forced_in)
 
     @cached_property
     def over_free(self) -> BoundPrior:
-        """The same over draws of the free features alone."""
+        """Return the same prior over the free features alone."""
         return self.over(self.free)
 
     def over(self, free: Integers) -> BoundPrior:
-        """The same over draws of the free features alone, in this order."""
+        """Return the same prior over these free features alone, in this order."""
         n_forced = len(self.forced)
         f = len(free)
         none = np.zeros(len(free), dtype=bool)
@@ -88,7 +126,7 @@ class BoundPrior:
 
     @cached_property
     def _weights(self) -> Floats:
-        """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
+        """Return log_size_weight by the number 0..t of free features in the subset, (t + 1,)."""
         n_forced = len(self.forced)
         return self.log_size_weight[
             n_forced : n_forced + min(self.max_size - n_forced, self.free.size) + 1
@@ -96,7 +134,7 @@ class BoundPrior:
 
     @cached_property
     def _log_chances(self) -> tuple[Floats, Floats]:
-        """(f,) each: log probabilities of in and of out, before any size weight"""
+        """Return log probabilities (f,) of inclusion and of exclusion, before any size weight."""
         odds = self.log_odds[self.free]
         return -np.logaddexp(0.0, -odds), -np.logaddexp(0.0, odds)
 
@@ -106,14 +144,14 @@ class BoundPrior:
 
     @cached_property
     def _independent(self) -> bool:
-        """No truncation and no size weight: the free features are independent."""
+        """Return whether the free features are independent: without truncation and size weights."""
         return self._weights.size == self.free.size + 1 and bool(
             np.all(self._weights == self._weights[0])
         )
 
     @cached_property
     def _log_size_mass(self) -> Floats:
-        """Unnormalised log mass of each number of free features that are exchangeable, (t + 1,)."""
+        """Return the unnormalised log mass (t + 1,) of each number of exchangeable features."""
         counts = np.arange(self._weights.size)
         # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
         logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
@@ -121,16 +159,29 @@ class BoundPrior:
 
     @cached_property
     def _remaining_mass(self) -> Floats:
-        """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first
-        j free features are in and the others are drawn independently by their odds; the last column
-        (too many) is -inf."""
+        """Return the log expected size weight by the features that were drawn, (f + 1, t + 2).
+
+        Entry [j, k] is for k of the first j free features in the subset and the others drawn
+        independently by their odds; the last column (too many) is -inf.
+        """
         table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
         table[-1, :-1] = self._weights
         fill_remaining(table, *self._log_chances)
         return table
 
     def log_prob(self, masks: ArrayLike) -> Floats:
-        """(S,) normalised log prior of subsets (S, p), or of one (p,); -inf outside the support."""
+        """Return the normalised log prior of subsets.
+
+        Parameters
+        ----------
+        masks : array-like of shape (S, p) or (p,), bool
+            Subsets.
+
+        Returns
+        -------
+        ndarray of shape (S,)
+            Values of log p(z), -inf outside the support.
+        """
         rows = np.ascontiguousarray(as_masks(masks, len(self.feature_names)))
         size = sizes(rows)
         result = self.log_size_weight[size] - self.log_normalizer
@@ -147,7 +198,20 @@ class BoundPrior:
         return result
 
     def sample(self, n: int, rng: Rng) -> Mask:
-        """(n, p) independent exact draws"""
+        """Draw independent subsets, exactly.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Random generator.
+
+        Returns
+        -------
+        ndarray of shape (n, p), bool
+            Subsets.
+        """
         result = np.zeros((n, len(self.feature_names)), dtype=np.bool_)
         result[:, self.forced_in] = True
         log_in, _ = self._log_chances
@@ -166,11 +230,23 @@ class BoundPrior:
         return result
 
     def support_size(self) -> int:
-        """The exact number of subsets with positive probability."""
+        """Return the exact number of subsets with positive probability.
+
+        Returns
+        -------
+        int
+            Number of subsets.
+        """
         return sum(_binomials(self.free.size, self._weights.size - 1))
 
     def inclusion_probabilities(self) -> Floats:
-        """(p,) prior probability that each feature is in the subset, after truncation"""
+        """Return the prior inclusion probability of each feature, after truncation.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+            Probabilities.
+        """
         result = self.forced_in.astype(np.float64)
         log_in, log_out = self._log_chances
         if self._independent:
@@ -188,7 +264,7 @@ class BoundPrior:
 
 
 def _binomials(n: int, most: int) -> Iterator[int]:
-    """C(n, 0), ..., C(n, most) as exact integers."""
+    """Yield C(n, 0), ..., C(n, most) as exact integers."""
     value = 1
     for k in range(most + 1):
         yield value
@@ -196,10 +272,18 @@ def _binomials(n: int, most: int) -> Iterator[int]:
 
 
 class Prior(ABC):
-    """What is believed about the subset before seeing data, for features not yet known. max_size :
-    largest |z|
+    """Specify a prior over subsets before the features are known.
 
-    p(z) ∝ exp(log_size_weight[|z|]) · Π_j odds of inclusion_j, truncated at max_size
+    This is the base of priors. A subclass is a frozen dataclass with the field `max_size`; it
+    implements `describe`, and `inclusion` or `log_size_weight`, from which follows::
+
+        p(z) ∝ exp(log_size_weight[|z|]) Π_j (odds of inclusion_j)^z_j,    |z| ≤ max_size
+
+    See Also
+    --------
+    UniformPrior : All subsets are equally probable.
+    BetaBinomialPrior : All sizes are equally probable, or by a beta distribution.
+    InclusionPrior : Features have their own probabilities.
     """
 
     max_size: int | None
@@ -210,18 +294,51 @@ class Prior(ABC):
 
     @abstractmethod
     def describe(self, inclusion: Floats) -> str:
-        """The prior in words, with probabilities (p,) as `inclusion` has them."""
+        """Return the prior in words, with probabilities (p,) as `inclusion` returns them."""
 
     def inclusion(self, features: Sequence[str]) -> Floats:
-        """(p,) probability of each of the features, before truncation"""
+        """Return the inclusion probability of each feature, before truncation.
+
+        Parameters
+        ----------
+        features : sequence of str
+            Names of the p features.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+            Probabilities; 0.5 unless a subclass overrides it.
+        """
         return np.full(len(features), 0.5)
 
     def log_size_weight(self, p: int) -> Floats:
-        """(p + 1,) by |z|"""
+        """Return the log weight of each size `|z|`.
+
+        Parameters
+        ----------
+        p : int
+            Number of features.
+
+        Returns
+        -------
+        ndarray of shape (p + 1,)
+            Log weights; 0 unless a subclass overrides it.
+        """
         return np.zeros(p + 1)
 
     def forced(self, features: Sequence[str]) -> Names:
-        """Those of the features that every subset holds."""
+        """Return the features that every subset contains: those with inclusion probability 1.
+
+        Parameters
+        ----------
+        features : sequence of str
+            Names of the features.
+
+        Returns
+        -------
+        tuple of str
+            Names.
+        """
         return tuple(
             name
             for name, value in zip(features, self.inclusion(features), strict=True)
@@ -234,12 +351,27 @@ class Prior(ABC):
         largest_size: int | None = None,
         original_features: Sequence[str] | None = None,
     ) -> BoundPrior:
-        """Tie the prior to its features.
+        """Bind the prior to named features.
 
-        feature_names : the names, or a number p for features called x0, ..., x{p-1}
-        largest_size : the size limit when the prior has none of its own (None: no limit)
-        original_features : all features that the prior was stated about, where some of them were
-            dropped since
+        Parameters
+        ----------
+        feature_names : sequence of str or int
+            Names, or a number p for features called x0, ..., x{p-1}.
+        largest_size : int, default=None
+            Limit on the size if the prior does not have one.
+        original_features : sequence of str, default=None
+            All features that the prior was stated about, if some of them were dropped.
+
+        Returns
+        -------
+        BoundPrior
+            The prior over subsets of these features.
+
+        Raises
+        ------
+        SettingError
+            If more features are forced in than a subset may contain, or the prior names unknown
+            features.
         """
         if isinstance(feature_names, int | np.integer):
             feature_names = [f"x{j}" for j in range(feature_names)]
@@ -271,18 +403,48 @@ class Prior(ABC):
         return BoundPrior(names, max_size, log_odds, weights, q == 1.0, q == 0.0, name, original)
 
     def limited_to(self, max_size: int) -> Prior:
-        """The same prior over subsets of at most so many features."""
+        """Return the same prior over subsets of at most a number of features.
+
+        Parameters
+        ----------
+        max_size : int
+            Largest number of features in a subset.
+
+        Returns
+        -------
+        Prior
+            The limited prior.
+        """
         return replace(self, max_size=max_size)  # type: ignore[type-var]
 
     def with_outcome(self, name: str) -> Prior:
-        """The same prior where one of the features it was stated about is the outcome."""
+        """Return the same prior if one of its features becomes the outcome."""
         return self
 
 
 @answers_papers_words
 @dataclass(frozen=True)
 class UniformPrior(Prior):
-    """Every subset of at most `max_size` features is equally probable (None: no limit)."""
+    """Make every subset of at most `max_size` features equally probable.
+
+    With a limit it is the prior of the paper's high-dimensional studies.
+
+    Parameters
+    ----------
+    max_size : int, default=None
+        Largest number p_max of features in a subset. None is no limit.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, section 4.1, arXiv:2506.22675.
+
+    Examples
+    --------
+    >>> from invariance import UniformPrior
+    >>> UniformPrior(max_size=2).bind(4).support_size()
+    11
+    """
 
     max_size: int | None = None
 
@@ -293,11 +455,35 @@ class UniformPrior(Prior):
 @answers_papers_words
 @dataclass(frozen=True)
 class BetaBinomialPrior(Prior):
-    """A common inclusion probability drawn from Beta(a, b): p(z) = B(a + |z|, b + p - |z|) / B(a,
-    b).
+    """Draw a common inclusion probability from a beta distribution.
+
+    Marginally::
+
+        p(z) = B(a + |z|, b + p − |z|) / B(a, b)
 
     With a = b = 1 all sizes are equally probable, which corrects for the number of subsets of each
-    size. Truncated at `max_size` (None: no limit) and renormalised.
+    size.
+
+    Parameters
+    ----------
+    a : float, default=1.0
+        First parameter of the beta distribution, positive.
+    b : float, default=1.0
+        Second parameter, positive.
+    max_size : int, default=None
+        Largest number of features in a subset, at which the prior is truncated and normalised. None
+        is no limit.
+
+    References
+    ----------
+    Scott, J. G. and Berger, J. O. (2010), Bayes and empirical-Bayes multiplicity adjustment in the
+    variable-selection problem, Annals of Statistics 38, 2587-2619, arXiv:1011.2333.
+
+    Examples
+    --------
+    >>> from invariance import BetaBinomialPrior
+    >>> BetaBinomialPrior(1, 3).bind(4).inclusion_probabilities().round(2).tolist()
+    [0.25, 0.25, 0.25, 0.25]
     """
 
     a: float = 1.0
@@ -328,11 +514,29 @@ class BetaBinomialPrior(Prior):
 @answers_papers_words
 @dataclass(frozen=True)
 class InclusionPrior(Prior):
-    """Features enter independently, each with its own probability; 0 never and 1 always.
+    """Include features independently, each with its own probability.
 
-    probabilities : before truncation; one number for all features, one per feature in their order,
-        or {feature name: probability} (also a Series indexed by name), where features not named get
-        0.5. All features of the data as given count, also those that are then dropped.
+    Probability 0 excludes a feature, 1 forces it into every subset.
+
+    Parameters
+    ----------
+    probabilities : float, array-like of shape (p,) or mapping of str to float
+        Probabilities before truncation: one for all features, one for each feature of the data in
+        order (also for features that are dropped later), or by name (also a Series), with 0.5 for
+        features that are not named.
+    max_size : int, default=None
+        Largest number of features in a subset. None is no limit.
+
+    Raises
+    ------
+    SettingError
+        If a probability is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from invariance import InclusionPrior
+    >>> InclusionPrior({"x0": 0.9, "x2": 1.0}).bind(3).inclusion_probabilities().round(1).tolist()
+    [0.9, 0.5, 1.0]
     """
 
     probabilities: ArrayLike | Mapping[str, float]
@@ -401,7 +605,7 @@ PRIOR_FORMS = ("uniform", "beta-binomial", "beta-binomial(A,B)", "inclusion(Q)")
 
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
-    """The prior that a text names: one of `PRIOR_FORMS`, with a number for each capital letter."""
+    """Return the prior that a text names, one of `PRIOR_FORMS` with numbers for capital letters."""
     call = re.fullmatch(r"([a-z-]+)\s*(?:\(([^()]*)\))?", text.strip().lower())
     name, numbers = call.groups() if call else ("", None)
     values: list[float] | None = None
@@ -417,7 +621,7 @@ def parse_prior(text: str, max_size: int | None) -> Prior:
 
 
 def as_prior(given: str | Prior | None) -> Prior:
-    """The prior that is given or that a text names; None is uniform over all subsets."""
+    """Return a given prior, or the prior that a text names; None is uniform over all subsets."""
     if given is None:
         return UniformPrior()
     if isinstance(given, str):

@@ -1,4 +1,9 @@
-"""A Lasso screen on pooled rows."""
+"""A Lasso screen on the pooled rows, for methods that cannot use many features.
+
+The paper's screened methods use the ten features with the largest absolute coefficients, or those
+with the largest marginal correlations if the Lasso keeps none (section 4.1 of Wu et al. 2025,
+arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -31,8 +36,11 @@ _ENTERING = 0.9
 
 @dataclass(frozen=True, eq=False)
 class LassoFit:
-    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised;
-    penalty; intercept at the mean of the columns"""
+    """Hold a Lasso fit.
+
+    coefficients : (q,) per standard deviation of the columns, or per unit if not standardised
+    penalty : its penalty; intercept : at the mean of the columns
+    """
 
     coefficients: Floats
     penalty: float
@@ -48,8 +56,10 @@ def standardized(data: MultiEnvironmentData) -> Floats:
 
 
 def random_folds(data: MultiEnvironmentData, cv: int, random_state: int) -> Any:
-    """Of the pooled rows, which usually come sorted by environment; raises where they are too few
-    for so many folds."""
+    """Return random folds of the pooled rows; raise if these are too few for them.
+
+    Rows are usually sorted by environment, so that folds must be random.
+    """
     from sklearn.model_selection import KFold
 
     check_whole_number("cv", cv, 2)
@@ -214,9 +224,12 @@ def _newton(
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN
-    where none was needed. used_fallback: the Lasso kept nothing, so that correlation with the
-    outcome decided alone."""
+    """Hold the result of a screen.
+
+    kept : (p,) features that passed
+    coefficients : (q,) of their columns in the Lasso, NaN if it was not fitted
+    used_fallback : whether the Lasso kept no feature, so that correlations decided
+    """
 
     kept: Mask
     coefficients: Floats
@@ -225,19 +238,39 @@ class Screening:
 
 @dataclass(eq=False, repr=False)
 class LassoScreen(BaseEstimator):
-    """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
+    """Keep the k features with the largest coefficients of a cross-validated Lasso.
 
-    Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with
-    the largest correlation with the outcome do, which is reported as the fallback. A feature of
-    several columns counts once, by the largest of its columns' values.
+    The Lasso is fitted to the pooled rows. If it keeps fewer than k features, only those pass; if
+    it keeps none, the k features with the largest absolute correlation with the outcome pass, which
+    is reported as the fallback. A feature of several columns counts by the largest of their
+    coefficients.
 
     Parameters
     ----------
-    k : how many features pass at most; with k or fewer features all pass and no Lasso is fitted
-    cv : number of random folds
-    standardize : give every feature standard deviation 1 first; False lets large units win
-    random_state : seed of the folds
-    n_jobs : processes over folds, as in scikit-learn
+    k : int, default=10
+        Largest number of features that pass. With k or fewer features all pass, and the Lasso is
+        not fitted.
+    cv : int, default=10
+        Number of random folds.
+    standardize : bool, default=True
+        Whether to scale every column to standard deviation 1 first. Without it columns with large
+        values are favoured.
+    random_state : int, default=0
+        Seed of the folds.
+    n_jobs : int, default=None
+        Processes over the folds, as in scikit-learn.
+
+    See Also
+    --------
+    Screened : Fit a method to the features that pass a screen.
+
+    References
+    ----------
+    Tibshirani, R. (1996), Regression shrinkage and selection via the lasso, Journal of the Royal
+    Statistical Society B 58, 267-288, doi:10.1111/j.2517-6161.1996.tb02080.x.
+
+    Tibshirani, R., Bien, J., Friedman, J., Hastie, T., Simon, N., Taylor, J. and Tibshirani, R. J.
+    (2012), Strong rules for discarding predictors in lasso-type problems, arXiv:1011.2234.
     """
 
     k: int = SCREENED_FEATURES
@@ -257,7 +290,7 @@ class LassoScreen(BaseEstimator):
 
 
 def screening_of(data: MultiEnvironmentData, fit: LassoFit, k: int) -> Screening:
-    """What passes a screen for k features whose Lasso was fitted before."""
+    """Return the result of a screen for k features, given a fitted Lasso."""
     used_fallback = not fit.coefficients.any()
     by_column = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
     size = np.maximum.reduceat(by_column, data.features.starts[:-1])
@@ -267,7 +300,7 @@ def screening_of(data: MultiEnvironmentData, fit: LassoFit, k: int) -> Screening
 
 
 def pooled_correlations(data: MultiEnvironmentData) -> Floats:
-    """(q,) correlation of each column with the outcome over all rows."""
+    """Return the correlation of each column with the outcome over all rows, (q,)."""
     y = data.y - data.y.mean()
     return np.clip(standardized(data).T @ y / (np.sqrt(data.n_rows) * np.linalg.norm(y)), -1.0, 1.0)
 

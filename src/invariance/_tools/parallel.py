@@ -119,8 +119,8 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def hold_one_thread() -> None:
-    """For processes that do nothing else: BLAS stays at one thread, whatever other tasks end in the
-    meantime."""
+    """Keep BLAS at one thread in a process that only computes, whatever other tasks end
+    meanwhile."""
     _hold()
 
 

@@ -26,8 +26,10 @@ def axes_for(ax: Axes | None, size: Size) -> Axes:
 
 
 def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
-    """What to divide into panels: the place of the axes that are given, which go, or else a new
-    figure of pyplot."""
+    """Return the figure to divide into panels.
+
+    It is the place of the given axes, which are removed, or a new figure of pyplot.
+    """
     if ax is None:
         return _shown_figure(size)
     figure = _checked_axes(ax).figure
@@ -51,7 +53,7 @@ def _checked_axes(ax: Axes) -> Axes:
 
 
 def has_layout(figure: Figure | SubFigure) -> bool:
-    """Whether matplotlib moves axes until what stands around them fits into the figure."""
+    """Return whether matplotlib moves axes until their labels fit into the figure."""
     return figure.get_layout_engine() is not None
 
 
@@ -156,7 +158,7 @@ def _is_dark(ax: Axes) -> bool:
 
 
 def text_width(text: str) -> float:
-    """In inches, of one line."""
+    """Return the width of one line in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -168,7 +170,7 @@ def text_width(text: str) -> float:
 
 
 def widest(texts: Iterable[str]) -> float:
-    """In inches."""
+    """Return the largest width in inches."""
     return max(map(text_width, texts), default=0.0)
 
 

@@ -122,7 +122,7 @@ class ProgressBar:
                 self._update(at_once=True)
 
     def _update(self, at_once: bool = False) -> None:
-        """Of the innermost bar, when the wait is long; at most ten times a second unless at
+        """Update the innermost bar if the wait is long, at most ten times a second unless at
         once."""
         global _line_from
         now = time.perf_counter()
@@ -146,7 +146,7 @@ class ProgressBar:
                 self.mode(fraction, f"{self.description}{compiling}")
 
     def _draw(self, detail: str) -> None:
-        """In the terminal, or in the cell of a notebook"""
+        """Draw the bar in the terminal, or in the cell of a notebook."""
         if self._display is None:
             self._display = _rich_bar(force=self.mode is True)
             self._display.add_task(self.description, total=self.total, detail="")
@@ -232,7 +232,7 @@ def _notebook() -> Any | None:
 
 
 def _rich_bar(force: bool) -> Progress:
-    """On standard error; vanishes at the end. force : also where there is no terminal"""
+    """Return a bar on standard error that vanishes at the end; force : also without a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 

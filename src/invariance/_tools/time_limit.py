@@ -30,8 +30,7 @@ def limited(seconds: float | None) -> Iterator[list[str]]:
 
 
 def out_of_time(what: str) -> bool:
-    """Whether a limit has passed; `what`, which is then not computed or not finished, is listed
-    once."""
+    """Return whether a limit has passed; list `what`, which is then not finished, once."""
     passed = [limit for limit in _limits if time.perf_counter() > limit.end]
     for limit in passed:
         if what not in limit.unfinished:

@@ -1,5 +1,4 @@
-"""The form of the page as the options of a fit, and as remedies change it, each by a button in
-words of the page."""
+"""The form of the page as the options of a fit, with buttons for remedies."""
 
 from __future__ import annotations
 
@@ -121,7 +120,7 @@ OF_PREDICTION = {*WRITTEN, *PREDICTING}
 
 
 def in_words(name: str, value: Any) -> str:
-    """What a setting does, as a button says it; nothing where the page does not have it."""
+    """Return what a setting does, as a button says it; "" if the page does not have it."""
     listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else ""
     match name, value:
         case "exclude", list() | tuple():
@@ -166,7 +165,10 @@ SHORTENED = {long: short for short, long in SHORT.items()}
 
 
 class Button(NamedTuple):
-    """text : what it does; settings : as JSON; set : whether it is done already"""
+    """Describe a button.
+
+    text : what it does; settings : as JSON; set : whether they are set already
+    """
 
     text: str
     settings: str
@@ -174,7 +176,10 @@ class Button(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A sentence with buttons. more : remedies for which there is no button here"""
+    """Hold a sentence with buttons.
+
+    more : remedies without a button
+    """
 
     what: str
     buttons: tuple[Button, ...] = ()
@@ -197,7 +202,7 @@ def said(message: str, of: Collection[str] = OF_FIT) -> Said:
 
 
 def worded(message: str) -> str:
-    """For text that has no buttons, as in a report."""
+    """Return a sentence as text without buttons, as in a report."""
     if not isinstance(message, Message):
         return message.replace("family='linear_gaussian'", f"{WORDS['family']}: gaussian")
     texts = [f"“{text}”" for text in map(_text, message.remedies) if text]
@@ -227,7 +232,7 @@ def _sentence(text: str) -> str:
 
 
 def read_settings(text: str, of: Collection[str] = OF_FIT) -> Fields:
-    """Of a button; {} where there are none, or none that the page knows."""
+    """Return the settings of a button; {} if there are none that the page has."""
     try:
         settings = json.loads(text)
     except ValueError:
@@ -237,8 +242,7 @@ def read_settings(text: str, of: Collection[str] = OF_FIT) -> Fields:
 
 
 def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
-    """How a file is written, with what the settings say; words for missing values are added to
-    those there are"""
+    """Return how a file is written, with the settings; words for missing values are added."""
     new = {name: str(value) for name, value in settings.items() if name in WRITTEN and name != "na"}
     words = settings.get("na", ())
     if isinstance(words, dict):
@@ -248,8 +252,10 @@ def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
 
 
 def changed(form: Form, settings: Mapping[str, Any], columns: Sequence[str]) -> Form:
-    """The form as a remedy sets it; columns are ticked by their positions. Raises where a label
-    cannot be merged"""
+    """Return the form as a remedy sets it; columns are ticked by their positions.
+
+    Raises if a label cannot be merged.
+    """
     places = {name: str(place) for place, name in enumerate(columns)}
     new = {name: form.getlist(name) for name in form}
     for name, value in settings.items():
@@ -334,7 +340,7 @@ _WHOLE_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def sent(columns: Sequence[Any], position: str) -> Any:
-    """The column whose position was sent; None if there is none."""
+    """Return the column whose position was sent; None if there is none."""
     place = int(position) if _WHOLE_NUMBER.fullmatch(position) else len(columns)
     return columns[place] if place < len(columns) else None
 

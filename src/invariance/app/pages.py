@@ -1,5 +1,4 @@
-"""The pages: a table is brought, looked at, fitted, reported on and used. All of them work without
-scripts too."""
+"""The pages: a table is uploaded, checked, fitted, reported and used; scripts are not needed."""
 
 from __future__ import annotations
 
@@ -101,7 +100,7 @@ _templates.globals |= {
 
 
 def application(session: Session, token: str, port: int) -> Guard:
-    """The page for one session, at http://127.0.0.1:port/token/."""
+    """Return the page for one session, at http://127.0.0.1:port/token/."""
     pages = Pages(session)
     routes = [
         Route("/", pages.start),
@@ -154,8 +153,7 @@ class Pages:
         return HTMLResponse(_templates.get_template(template).render(values), status)
 
     def _steps(self, run: Run | None) -> dict[str, str]:
-        """{step: where it is, nothing where it cannot be gone to yet}; run : whose results are
-        meant"""
+        """Return {step: its address, "" if it is not available yet}; run : the fit it is about."""
         running = self.session.latest(RUNNING)
         done = run if run is not None and run.job.state == DONE else self.session.latest(DONE)
         going = f"run?id={running.id}" if running else ""
@@ -224,7 +222,7 @@ class Pages:
         return self._page("table.html", "Choices", notice or self.session.problem, status, **values)
 
     def _told(self, table: Table, finding: Any) -> Any:
-        """A finding with its buttons, of which those are marked that would change nothing."""
+        """Return a finding with its buttons; buttons that would not change anything are marked."""
         told = said(finding.message)
         now = (table.written, self.session.form)
         same = set()
@@ -304,7 +302,7 @@ class Pages:
         return True
 
     def _roles(self) -> Fields:
-        """What `tasks.look` is told of the choices"""
+        """Return the choices that `tasks.look` receives."""
         table = self.session.read
         form = self.session.form
         if table is None:
@@ -403,7 +401,7 @@ class Pages:
         return go(f"run?id={run.id}")
 
     def _asked(self, request: Request) -> Run | None:
-        """The fit whose id is in the address; the latest where there is none."""
+        """Return the fit with the id in the address, or the latest one without an id."""
         wanted = request.query_params.get("id")
         return self.session.latest() if wanted is None else self.session.runs.get(wanted)
 
@@ -423,7 +421,7 @@ class Pages:
         return self._page("_progress.html", "Report", run=run, elapsed=_elapsed(run))
 
     def _after(self, run: Run | None) -> str:
-        """Where to go when a fit is no longer running, or not known."""
+        """Return the page to show when a fit is not running any more, or is unknown."""
         if run is not None and run.job.state == DONE:
             return f"report?id={run.id}"
         if run is not None and run.job.state == CANCELLED:
@@ -508,7 +506,7 @@ class Pages:
         return FileResponse(files[name], filename=name)
 
     def _finished(self, request: Request) -> Run:
-        """The fit that is named in the address."""
+        """Return the finished fit that the address names."""
         run = self.session.runs.get(request.query_params.get("id", ""))
         if run is None:
             raise HTTPException(404, NO_RUN)
@@ -529,7 +527,7 @@ def _usable(found: DataCheck) -> tuple[list[str], list[str]]:
 
 
 def _model(outcome: Any, chosen: Mapping[str, str | None], form: Form) -> list[str]:
-    """The model of the chosen outcome, and why; nothing where it can have none."""
+    """Return the model of the selected outcome with the reason; nothing if it cannot have one."""
     if outcome is None:
         return []
     if form.get("family", "auto") != "auto":

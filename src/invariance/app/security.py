@@ -1,6 +1,7 @@
-"""Who may speak to the page: a browser on this machine that was given the address, and nobody
-through it. There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stands in
-the path instead."""
+"""Access to the page: only by a browser on this machine that has the address.
+
+There is no cookie, because cookies of 127.0.0.1 reach every port of it; the secret is in the path.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +80,11 @@ class Guard:
         await answer(scope, receive, send_with_headers)
 
     def allows(self, headers: Headers, path: str) -> bool:
-        """Host: no other name may lead here (DNS rebinding). Origin, Sec-Fetch-Site: no other page
-        may send a browser here. Token: nobody may who was not told the address."""
+        """Return whether a request is allowed, by its host, origin and token.
+
+        Host: other names may not lead here (DNS rebinding). Origin, Sec-Fetch-Site: other pages may
+        not send a browser here. Token: only those with the address have it.
+        """
         host = headers.get("host", "")
         return (
             headers.getlist("host") == [host]
@@ -130,7 +134,7 @@ async def receive_table(request: Request, folder: Path) -> tuple[str, Path | Non
 
 
 def plain_name(name: str) -> str:
-    """The last part of a name, whatever system it comes from, as a file can have it on any."""
+    """Return the last part of a file name of any system, as a name that is valid on all."""
     name = name.replace("\\", "/").rpartition("/")[2]
     name = "".join(c for c in name if c.isprintable()).strip(" .") or "table"
     return name if len(name.encode()) <= _LONGEST_NAME else name[-_LONGEST_NAME // 4 :]

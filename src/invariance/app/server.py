@@ -1,4 +1,4 @@
-"""The page as a program: a port of this machine, and an end that leaves nothing behind."""
+"""The page as a program: a port of this machine, and an end that leaves no files or processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def serve(port: int | None, announce: Callable[[str], object]) -> None:
 
 
 def listen(port: int | None) -> socket.socket:
-    """A socket of this machine alone; None is any free port."""
+    """Return a socket of this machine alone; port None is any free port."""
     try:
         return socket.create_server((HOST, port or 0))
     except OSError as error:

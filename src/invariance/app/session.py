@@ -1,5 +1,4 @@
-"""What one run of the page knows: folder, table, choices and fits; and the process that computes,
-killed to cancel."""
+"""The state of one run of the page: folder, table, choices and fits; and the worker process."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ class BusyError(Exception):
 
 @dataclass
 class Job:
-    """A task of the worker; error : a sentence"""
+    """Describe a task of the worker; error : a sentence."""
 
     task: str
     state: str = RUNNING
@@ -50,7 +49,7 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def end(self, state: str, *, error: str = "", result: Fields | None = None) -> None:
-        """The first end counts."""
+        """End the job; only the first end counts."""
         if not self.ended.is_set():
             self.state = state
             self.error = error
@@ -58,7 +57,7 @@ class Job:
             self.ended.set()
 
     def listen(self, connection: Any) -> None:
-        """Follow what the process tells, until the end."""
+        """Follow the messages of the process until the end."""
         try:
             while self.state == RUNNING:
                 match connection.recv():
@@ -89,7 +88,7 @@ class Worker:
         theirs.close()
 
     def submit(self, task: str, **arguments: Any) -> Job:
-        """A table that is still being read is given up; a fit is not."""
+        """Submit a task; reading a table is cancelled by it, a fit is not."""
         if self.job is not None and self.job.state == RUNNING:
             if self.job.task == "fit":
                 raise BusyError
@@ -115,9 +114,13 @@ class Worker:
 
 @dataclass
 class Table:
-    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were
-    stated; settings : of PREDICTING; result : of `tasks.look` or `tasks.predict`, empty where
-    `error` has the reason; id : of this reading"""
+    """Describe a table.
+
+    name : as it was sent; file : its path; written : fields of `FileOptions` that were stated;
+    settings : of PREDICTING; result : of `tasks.look` or `tasks.predict`, empty if `error` has the
+        reason;
+    id : of this reading
+    """
 
     name: str
     file: Path
@@ -138,8 +141,10 @@ class Table:
 
 @dataclass
 class Run:
-    """A fit; folder : its files are what can be downloaded; second : the table that was predicted
-    last"""
+    """Describe a fit.
+
+    folder : its files can be downloaded; second : the table that was predicted last
+    """
 
     id: str
     table: Table
@@ -164,19 +169,21 @@ class Session:
     notice: str = ""
 
     def latest(self, state: str | None = None) -> Run | None:
-        """The latest fit, in this state if one is given."""
+        """Return the latest fit, in this state if one is given."""
         return next(
             (run for run in reversed(self.runs.values()) if state in (None, run.job.state)), None
         )
 
     @property
     def read(self) -> Table | None:
-        """The table, if it could be read"""
+        """Return the table, if it could be read."""
         return self.table if self.table is not None and self.table.result else None
 
     def keep(self, table: Table) -> None:
-        """In the place of the one before, of which nothing but reports is left; choices stay for
-        the same columns."""
+        """Replace the table; of the previous one only reports remain.
+
+        Choices stay for the same columns.
+        """
         before = self.table
         if before is not None and before.file != table.file:
             discard(before.file)
@@ -202,13 +209,13 @@ class Session:
 
 
 def discard(file: Path) -> None:
-    """A table, with the folder that was made for it."""
+    """Delete a table, with the folder that was made for it."""
     shutil.rmtree(file.parent, ignore_errors=True)
 
 
 @contextmanager
 def open_session() -> Iterator[Session]:
-    """With a folder that is nobody else's (0700); both are gone after the block."""
+    """Open a session with a private folder (0700); both are deleted after the block."""
     with TemporaryDirectory(prefix="invariance-", ignore_cleanup_errors=True) as folder:
         worker = Worker(Path(folder))
         try:

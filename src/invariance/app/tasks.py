@@ -1,4 +1,4 @@
-"""What the worker process does: look at a table, fit, or predict."""
+"""The tasks of the worker process: check a table, fit, or predict."""
 
 from __future__ import annotations
 
@@ -65,8 +65,12 @@ def look(
     roles: Fields | None = None,
     exclude: Sequence[str] = (),
 ) -> Fields:
-    """What `check` finds. written : as `FileOptions` has it; roles : as `check` takes them; exclude
-    : columns that do not count among missing values, but whose other findings stay"""
+    """Return what `check` finds.
+
+    written : as in `FileOptions`; roles : as in `check`; exclude : columns that do not count among
+        missing
+    values, but whose other findings stay
+    """
     tell(0.0, "reading the table")
     source = FileOptions(**written).open(file)
     roles = roles or {}
@@ -119,7 +123,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
 
 
 def _frames(model: BIP) -> dict[str, pd.DataFrame]:
-    """{table: frame} for those of TABLES that there are"""
+    """Return {table: frame} for those of TABLES that exist."""
     posterior = model.posterior_
     return {
         "effects": model.decision_.effects(by_environment=True),
@@ -137,8 +141,10 @@ _STAGES = {"report": "writing the report", "scoring subsets": "comparing subsets
 
 
 class Overall:
-    """One bar for all stages of a fit: each has a share of what is left, so that it never goes
-    back."""
+    """Show one bar for all stages of a fit.
+
+    Each stage has a share of the remaining bar, so that it never goes back.
+    """
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
@@ -187,7 +193,7 @@ _TASKS: dict[str, Callable[..., Fields]] = {"look": look, "fit": fit, "predict":
 
 
 def work(connection: Any, folder: Path) -> None:
-    """Answer tasks with (fraction, message) on the way, then a result or, where it failed, a
+    """Answer tasks with (fraction, message) on the way, then a result or, if it failed, a
     sentence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the page, which ends this process
 
@@ -231,6 +237,6 @@ def _answer(task: str, arguments: Fields, tell: Tell) -> Fields | str:
 
 
 def _message(error: Exception | str) -> str:
-    """With its remedies, where it has some."""
+    """Return the message of an error with its remedies, if it has some."""
     args = getattr(error, "args", ())
     return args[0] if args and isinstance(args[0], Message) else str(error)

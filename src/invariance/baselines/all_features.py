@@ -1,5 +1,8 @@
-"""Methods that predict with all features: pooled, for any kind of outcome, or linear, by what
-environments share."""
+"""Methods that predict with all features.
+
+Pooled methods fit any kind of outcome to all rows together. Linear methods for numbers also use
+how environments differ: a random intercept, anchor regression, V-REx.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ _NOTHING_TO_GAIN = 1e-13
 
 
 class AllFeatures(Baseline):
-    """Chooses none of the features."""
+    """Base of methods that use all features."""
 
     outcome_ = "all"
 
@@ -46,7 +49,7 @@ class AllFeatures(Baseline):
 
 
 class _AllRows(AllFeatures):
-    """All rows together, by a model for the outcome's kind."""
+    """Base of methods that fit all rows together by a model for the kind of outcome."""
 
     _takes = ("exposure",)
     _as_number = False
@@ -55,18 +58,33 @@ class _AllRows(AllFeatures):
 
 @dataclass(eq=False, repr=False)
 class RidgeRegression(_AllRows):
-    """Ridge regression on all features: of numbers, logistic of two classes, Poisson of counts. Its
-    strength is the one of 13 with the smallest error over five random folds of all rows.
+    """Predict by ridge regression on all features.
+
+    Numbers are fitted by least squares, two classes by logistic and counts by Poisson regression.
+    The strength of the penalty is the one out of 13 between 0.0001 and 100 with the smallest error
+    in five random folds of all rows.
 
     Parameters
     ----------
-    random_state : seed of the folds
-    columns : how a data frame X is read, Columns(environment="site")
+    random_state : int, default=0
+        Seed of the folds.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    strength_ : of the penalty, strength / 2 · Σ coefficient², on the mean negative log-likelihood
-        (half the squared error), with columns of standard deviation 1
+    strength_ : float
+        Strength of the penalty, strength/2 · Σ coefficient², on the mean negative log-likelihood
+        (half the squared error), for columns of standard deviation 1.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients per unit of each column.
+    intercept_ : float
+        Intercept.
+
+    References
+    ----------
+    Hoerl, A. E. and Kennard, R. W. (1970), Ridge regression: biased estimation for nonorthogonal
+    problems, Technometrics 12, 55-67, doi:10.1080/00401706.1970.10488634.
     """
 
     random_state: int = 0
@@ -98,7 +116,7 @@ class RidgeRegression(_AllRows):
 
 
 def _learner(name: str, kind: OutcomeKind, random_state: int) -> Any:
-    """The estimator of scikit-learn for this kind of outcome"""
+    """Return the estimator of scikit-learn for this kind of outcome."""
     if name == "forest":
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -115,22 +133,28 @@ def _learner(name: str, kind: OutcomeKind, random_state: int) -> Any:
 
 @dataclass(eq=False, repr=False)
 class Pooled(_AllRows):
-    """An estimator of scikit-learn on all features, fitted to all rows together.
+    """Predict by an estimator of scikit-learn that is fitted to all rows and all features.
 
     Parameters
     ----------
-    estimator : a regressor, for two classes a classifier with `predict_proba`; or one that suits
-        the kind of outcome: "forest", a random forest of 100 trees with five rows or more in a
-        leaf, or "boosting", histogram gradient boosting with the defaults of scikit-learn, both by
-        the Poisson deviance of counts. Of counts with an exposure rates are fitted, weighted by
-        the exposure
-    random_state : seed of "forest" and "boosting"
-    columns : how a data frame X is read, Columns(environment="site")
+    estimator : {"forest", "boosting"} or estimator, default="forest"
+        A regressor, for two classes a classifier with `predict_proba`; "forest", a random forest of
+        100 trees with at least five rows in a leaf; or "boosting", histogram gradient boosting with
+        scikit-learn's defaults. The latter two use the Poisson deviance for counts. For counts with
+        an exposure, rates are fitted with the exposure as the weight.
+    random_state : int, default=0
+        Seed of "forest" and "boosting".
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    model_ : the fitted estimator
-    coef_, intercept_ : NaN
+    model_ : estimator
+        The fitted estimator.
+    coef_ : ndarray of shape (n_columns,)
+        NaN.
+    intercept_ : float
+        NaN.
 
     Examples
     --------
@@ -138,8 +162,8 @@ class Pooled(_AllRows):
     >>> from invariance.baselines import Pooled
     >>> from invariance.datasets import make_example
     >>> from sklearn.neighbors import KNeighborsRegressor
-    >>> found = compare(make_example(), ["BIP", Pooled(KNeighborsRegressor())], left_out=True)
-    >>> found["error_ratio"].round(1).to_dict()
+    >>> result = compare(make_example(), ["BIP", Pooled(KNeighborsRegressor())], left_out=True)
+    >>> result["error_ratio"].round(1).to_dict()
     {'BIP': 1.0, 'Pooled': 1.3}
     """
 
@@ -173,7 +197,19 @@ class Pooled(_AllRows):
         return np.full(data.features.n_columns, np.nan), np.nan
 
     def predict(self, X: Any) -> Floats:
-        """(n,) the expected outcome; of two classes the probability of the second"""
+        """Predict the outcome by the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Expected outcome, for two classes the probability of the second one, for counts the
+            expected count per unit of exposure.
+        """
         check_is_fitted(self)
         columns = self._fitted_columns(X)[:, self._used]
         kind = self._outcome.kind
@@ -185,7 +221,10 @@ class Pooled(_AllRows):
 
 
 class Linear(AllFeatures):
-    """A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
+    """Base of linear methods: a subclass implements `_line(moments)`.
+
+    It returns coefficients (q,) and the intercept.
+    """
 
     _kinds = ("number",)
 
@@ -199,20 +238,32 @@ class Linear(AllFeatures):
 
 @dataclass(eq=False, repr=False)
 class RandomIntercept(Linear):
-    """A linear mixed model with a random intercept in each environment, by restricted maximum
-    likelihood (REML).
+    """Fit a linear mixed model with a random intercept for each environment.
+
+    The variances are estimated by restricted maximum likelihood (REML).
 
     Parameters
     ----------
-    columns : how a data frame X is read, Columns(environment="site")
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    coef_, intercept_ : the fixed part (generalised least squares), which predicts in an environment
-        not seen
-    ratio_ : variance of the environments' intercepts over that of the noise; noise_ : variance of
-        the noise
-    effects_ : {label: its intercept − intercept_}, predicted (BLUP)
+    coef_ : ndarray of shape (n_columns,)
+        Fixed effects, by generalised least squares.
+    intercept_ : float
+        Fixed intercept, which predicts in a new environment.
+    ratio_ : float
+        Variance of the random intercepts divided by the variance of the noise.
+    noise_ : float
+        Variance of the noise.
+    effects_ : dict
+        {label: random intercept of the environment}, by best linear unbiased prediction (BLUP).
+
+    References
+    ----------
+    Laird, N. M. and Ware, J. H. (1982), Random-effects models for longitudinal data, Biometrics 38,
+    963-974, doi:10.2307/2529876.
     """
 
     _any_size = True
@@ -227,8 +278,21 @@ class RandomIntercept(Linear):
         return fit.coefficients, fit.intercept
 
     def predict(self, X: Any, environments: ArrayLike | str | None = None) -> Floats:
-        """The outcome in an environment not seen, or in those that one label per row (or a column
-        of X) names."""
+        """Predict the outcome, in a new environment or in environments of the fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        environments : array-like of shape (n,) or str, default=None
+            Label of each row, or the name of a column of X. Rows of an environment of the fit get
+            its random intercept. None predicts for a new environment.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Expected outcome.
+        """
         predicted = super().predict(X)
         if environments is None:
             return predicted
@@ -237,8 +301,11 @@ class RandomIntercept(Linear):
 
 
 class Penalised(Linear):
-    """Least squares with a price for what differs between environments, of a weight that
-    environments left out choose unless it is given. A subclass implements `_lines`."""
+    """Fit least squares with a penalty on differences between environments.
+
+    Held-out environments select the weight of the penalty unless it is given. A subclass implements
+    `_lines`.
+    """
 
     # Weights that are tried, the one of least squares first: it wins where others are as good.
     _weights: ClassVar[tuple[float, ...]]
@@ -277,7 +344,7 @@ class Penalised(Linear):
         return coefficients[0], float(intercepts[0])
 
     def _errors(self, moments: Moments, e: int) -> list[float]:
-        """Mean squared errors in an environment, at all weights, of fits to the others"""
+        """Return mean squared errors in one environment, for all weights, of fits to the others."""
         others = without(moments, moments.environments[e])
         lines = zip(*self._lines(others, self._weights), strict=True)
         columns = others.columns[:-1]
@@ -286,24 +353,37 @@ class Penalised(Linear):
 
 @dataclass(eq=False, repr=False)
 class Anchor(Penalised):
-    """Anchor regression (Rothenhäusler, Meinshausen, Bühlmann & Peters 2021), the environments'
-    indicators as anchors.
+    """Fit anchor regression with the indicators of the environments as anchors.
 
-    Minimises Σ (residual)² + (γ − 1) Σ (mean residual of the row's environment)² over all rows, of
-    centred columns.
+    It minimises, over all rows of centred columns::
+
+        Σ residual² + (γ − 1) Σ (mean residual of the row's environment)²
 
     Parameters
     ----------
-    gamma : γ; 0 looks at differences within environments only, 1 is least squares, large ones
-        protect against shifts of the means; None chooses among 0 and 0.1 to 1000 by the error in
-        environments left out, which count alike
-    columns : how a data frame X is read, Columns(environment="site")
+    gamma : float, default=None
+        Weight γ. 0 uses differences within environments only, 1 is least squares, large values
+        protect against shifts of the means. None selects one of 0 and 0.1 to 1000 by the mean
+        squared error in held-out environments, which count equally.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    gamma_ : the one used, 1 where there are fewer than three environments to choose by
-    left_out_errors_ : {γ: root mean squared error in environments left out}, empty where none was
-        chosen
+    gamma_ : float
+        The γ of the fit; 1 if γ is to be selected from fewer than three environments.
+    left_out_errors_ : dict of float to float
+        {γ: root mean squared error in held-out environments}; empty if γ was not selected.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients.
+    intercept_ : float
+        Intercept.
+
+    References
+    ----------
+    Rothenhäusler, D., Meinshausen, N., Bühlmann, P. and Peters, J. (2021), Anchor regression:
+    heterogeneous data meet causality, Journal of the Royal Statistical Society B 83, 215-246,
+    arXiv:1801.06229.
     """
 
     _weights = (1.0, 0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -326,25 +406,39 @@ class Anchor(Penalised):
 
 @dataclass(eq=False, repr=False)
 class VREx(Penalised):
-    """Linear V-REx (Krueger and others 2021): mean of the environments' mean squared errors + λ
-    times their variance.
+    """Fit linear risk extrapolation with a penalty on the variance of risks (V-REx).
+
+    It minimises the mean of the environments' mean squared errors plus λ times their variance.
 
     Parameters
     ----------
-    penalty : λ for an outcome of variance 1; None chooses among 0 and 0.1 to 1000 by the error in
-        environments left out, which count alike
-    columns : how a data frame X is read, Columns(environment="site")
+    penalty : float, default=None
+        Weight λ for an outcome of variance 1. None selects one of 0 and 0.1 to 1000 by the mean
+        squared error in held-out environments, which count equally.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    penalty_ : the one used, 0 where there are fewer than three environments to choose by
-    left_out_errors_ : {λ: root mean squared error in environments left out}, empty where none was
-        chosen
+    penalty_ : float
+        The λ of the fit; 0 if λ is to be selected from fewer than three environments.
+    left_out_errors_ : dict of float to float
+        {λ: root mean squared error in held-out environments}; empty if λ was not selected.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients.
+    intercept_ : float
+        Intercept.
 
     Notes
     -----
-    Environments count alike, whatever their rows. The minimum need not be the only one: it is the
-    one that least squares lead to as λ grows.
+    Environments count equally, whatever their numbers of rows. The objective may have several local
+    minima: the result is the one that is reached from least squares as λ grows.
+
+    References
+    ----------
+    Krueger, D., Caballero, E., Jacobsen, J.-H., Zhang, A., Binas, J., Zhang, D., Le Priol, R. and
+    Courville, A. (2021), Out-of-distribution generalization via risk extrapolation (REx),
+    International Conference on Machine Learning, arXiv:2003.00688.
     """
 
     _weights = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -374,9 +468,11 @@ class VREx(Penalised):
 
 
 def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
-    """(S, k) minimisers of mean + λ · variance of the environments' risks at rising λ (S,), each
-    from the one before. squares (E, k + 1, k + 1): mean products of k columns and the outcome in
-    each environment"""
+    """Minimise mean + λ · variance of the risks of the environments at rising λ (S,), (S, k).
+
+    Each minimum is found from the one before. squares (E, k + 1, k + 1): mean products of k columns
+    and the outcome in each environment.
+    """
 
     def value(found: Floats, penalty: float) -> float:
         left = np.append(-found, 1.0)

@@ -1,5 +1,8 @@
-"""What the methods that BIP is compared with share: they select features, then predict by a fit to
-all rows."""
+"""The base of the methods that BIP is compared with.
+
+Each selects features z by a criterion of its own; predictions come from the pooled fit of the
+outcome on x^z, as in equation 6 of the paper (Wu et al. 2025, arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -44,12 +47,12 @@ def _of_times(model: Any) -> bool:
 
 
 class Baseline(EnvironmentSelector):
-    """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a
-    mask (p,).
+    """Base of the methods: a subclass implements `_select(data)`.
 
-    Predictions are those of the outcome's own model of the selected features, fitted to all rows
-    together: least squares of numbers, the probability of the second of two classes, the expected
-    count per unit of exposure, the median time.
+    It sets its own fitted attributes and returns a mask (p,). Predictions are those of the model of
+    the outcome, fitted to the selected features and all rows together: least squares of numbers,
+    the probability of the second of two classes, the expected count per unit of exposure, the
+    median time.
     """
 
     alpha = 0.05
@@ -71,8 +74,33 @@ class Baseline(EnvironmentSelector):
         environments: ArrayLike | str | None = None,
         **unknown: Any,
     ) -> Self:
-        """Fit to X (n, p), y (n,) and one environment label per row (or the name of a column of X),
-        or to a MultiEnvironmentData X."""
+        """Fit to rows with one environment label each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p), data frame or MultiEnvironmentData
+            Features; a data set brings its outcome and its environments.
+        y : array-like of shape (n,), default=None
+            Outcome. None only if X is a data set.
+        environments : array-like of shape (n,) or str, default=None
+            Label of each row, or the name of the column of X that has the labels.
+        **unknown : Any
+            Arguments that the method does not have; they are refused by name.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        DataError
+            If the data cannot be used, or the method does not model this kind of outcome.
+        SettingError
+            If a parameter has an impossible value.
+        WrongTypeError
+            If an argument is unknown.
+        """
         refuse_arguments(unknown)
         data = self._read(X, y, environments, {})
         self._check_outcome(data)
@@ -85,8 +113,19 @@ class Baseline(EnvironmentSelector):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """(n,) the expected outcome; of two classes the probability of the second, of times the
-        median"""
+        """Predict the outcome.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Expected outcome, for two classes the probability of the second one, for counts the
+            expected count per unit of exposure, for times to an event the median.
+        """
         check_is_fitted(self)
         if self._outcome.kind.censored:
             return self._hazard.median(self._risk(X))
@@ -94,11 +133,11 @@ class Baseline(EnvironmentSelector):
 
     @available_if(_of_times)
     def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
-        """(n,) mean time to the event, or to the horizon if that is earlier"""
+        """Predict the mean time to the event, or to the horizon if that is earlier, (n,)."""
         return self._hazard.restricted_mean(self._risk(X), horizon)
 
     def _risk(self, X: Any) -> Floats:
-        """(n,) how many times the baseline the hazard is"""
+        """Return the hazards relative to the baseline, (n,)."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self._linear(X)))
 
@@ -115,7 +154,7 @@ class Baseline(EnvironmentSelector):
             )
 
     def _check_outcome(self, data: MultiEnvironmentData) -> None:
-        """Raise where the method cannot be fitted to the outcome."""
+        """Raise if the method cannot be fitted to the outcome."""
         name = type(self).__name__
         kind = data.outcome_kind
         for role in data.outcome_columns:
@@ -141,8 +180,7 @@ class Baseline(EnvironmentSelector):
         )
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> Line:
-        """(q,) of the columns of the data, and the intercept: the pooled fit of the selected
-        features."""
+        """Return coefficients (q,) and intercept of the pooled fit of the selected features."""
         columns = data.features.expand(selected)
         if kind_for(data).by_least_squares:
             fit: Any = least_squares(data.X[:, columns], data.y)
@@ -155,22 +193,32 @@ class Baseline(EnvironmentSelector):
 
 
 class Screened(Baseline):
-    """A method that sees only the features that pass a screen, and those that its prior includes
-    for certain.
+    """Fit a method to the features that pass a screen.
+
+    Features that the prior of the method includes for certain pass as well.
 
     Parameters
     ----------
-    estimator : the method, for example ICP()
-    screen : LassoScreen(), or what it found in the same data, a Screening; None is LassoScreen()
-    columns : how a data frame X is read; the method itself must not have them
+    estimator : EnvironmentSelector
+        The method, for example `ICP()`.
+    screen : LassoScreen or Screening, default=None
+        The screen, or its result for the same data. None is `LassoScreen()`.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read. The method itself must
+        not have them.
 
     Attributes
     ----------
-    estimator_ : the fitted method, over the screened features
-    screened_features_ : tuple of names; screened_ : (n_features_in_,) bool
-    used_fallback_ : whether correlation decided because the Lasso kept nothing
-    p_values_, inclusion_probabilities_ : (n_features_in_,) those of the method, where it has them;
-        NaN for features that the screen left out
+    estimator_ : EnvironmentSelector
+        The method, fitted to the screened features.
+    screened_features_ : tuple of str
+        Names of the features that passed.
+    screened_ : ndarray of shape (n_features,), bool
+        Mask of the features that passed.
+    used_fallback_ : bool
+        Whether correlations decided, because the Lasso kept no feature.
+    p_values_, inclusion_probabilities_ : ndarray of shape (n_features,)
+        Those of the method, if it has them; NaN for features that did not pass.
 
     Examples
     --------
@@ -224,12 +272,23 @@ class Screened(Baseline):
         return _unfold(self.estimator_.support_, kept, False)
 
     def predict(self, X: Any) -> Floats:
-        """(n,) what the method predicts"""
+        """Predict the outcome by the screened method.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predictions of the method.
+        """
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict(self._screened(X)))
 
     def _screened(self, X: Any) -> pd.DataFrame:
-        """The columns that the method has seen."""
+        """Return the columns of the fit of the method."""
         return pd.DataFrame(self._fitted_columns(X), columns=list(self.columns_))[
             list(self.estimator_.columns_)
         ]
@@ -243,8 +302,8 @@ class Screened(Baseline):
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> Any:
-    """(p,) a fitted attribute (n_features_in_,) by the features of the data; None where the model
-    has no such thing."""
+    """Return a fitted attribute by the p features of the data; None if the model does not have
+    it."""
     if not hasattr(model, name):
         return None
     owner = model._expand(np.arange(data.n_features), -1)

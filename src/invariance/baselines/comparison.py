@@ -51,7 +51,7 @@ from ..prediction.all_features import without
 from ..prediction.new_environments import few_environments
 from ..screening import LassoScreen, Screening
 from .base import Baseline, Screened, feature_values, kind_for
-from .registry import LISTING, METHODS, REMARKS, Method, default_names
+from .registry import METHODS, Method, default_names
 from .regression import PooledRegression
 
 if TYPE_CHECKING:
@@ -103,39 +103,65 @@ _MOST_DRAWN = 40
 
 
 class Comparison(Rendered, pd.DataFrame):
-    """A data frame with one row for each method, which prints with one column for each method.
+    """Hold the results of several methods in a data frame with one row for each method.
 
-    Selections of rows or columns are plain data frames. The dictionary ``attrs`` has `outcome`,
-    `environments`, `n_rows`, `features`, `groups` ({feature: its columns} of features with several)
-    and `error`, the name of the error in held-out environments: RMSE of numbers, log loss of two
-    classes, Poisson deviance of counts, 1 − concordance of times, the smaller the better; None
-    unless requested.
+    It prints with one column for each method. Selections of rows or columns are plain data frames.
+    The dictionary `attrs` has the keys outcome, environments, n_rows, features, groups ({feature:
+    its columns} of features with several columns) and error: the name of the error in held-out
+    environments, which is the RMSE for numbers, the log loss for two classes, the Poisson deviance
+    for counts and 1 − concordance for times, and None unless requested.
 
     Attributes
     ----------
-    outcome : "selected", "empty", "rejected" (ICP accepted no subset), "failed", as `notes`
-        explains, or "all": it predicts with all features and selects none
-    selected : names of the selected features
-    status : (p,) "selected", "not selected", "screened out", "rejected" or "failed", by feature
-    inclusion_probabilities, p_values : (p,), None if the method has none or did not select by it;
-        NaN for screened-out features and for a rejected model
-    coefficients : (p,) weights of the features in its predictions, NaN for a feature of several
-        columns; column_coefficients : those of all columns, by name
-    left_out : (E,) error in each environment of what was selected and fitted without it, NaN if
-        there is none; None unless requested
-    mean_error, worst_error : over the environments with an error, each counting once
-    error_ratio : mean error over that of pooled regression on all features, in the environments
-        in which both have one
-    verdict, level, model : of BIP: what differs between environments given the selected features,
-        the level of invariance of these, and the model of the outcome with its reason
-    as_number : whether labels or counts were fitted by least squares
-    pooled : whether it predicts all rows together, without regard to invariance
-    seconds, notes : time and remarks
+    outcome : {"selected", "empty", "rejected", "failed", "all"}
+        Whether features were selected, none was, ICP accepted no subset, the method failed (`notes`
+        has the reason), or it predicts with all features and does not select.
+    selected : tuple of str
+        Names of the selected features.
+    status : ndarray of shape (p,)
+        "selected", "not selected", "screened out", "rejected" or "failed" for each feature.
+    inclusion_probabilities, p_values : ndarray of shape (p,) or None
+        None if the method does not have them or did not select by them; NaN for features that were
+        screened out and for a rejected model.
+    coefficients : ndarray of shape (p,)
+        Weights of the features in predictions; NaN for a feature of several columns.
+    column_coefficients : dict of str to float
+        Weights of all columns by name.
+    left_out : ndarray of shape (E,) or None
+        Error in each environment of the method selected and fitted without it; NaN if it could not
+        be computed, None unless requested.
+    mean_error, worst_error : float
+        Mean and largest error of the environments that have one; each counts once.
+    error_ratio : float
+        Mean error divided by that of pooled regression on all features, in the environments with
+        both.
+    verdict, level, model : str or None
+        For BIP: what differs between environments given the selected features, the level of
+        invariance, and the model of the outcome with the reason for it.
+    as_number : bool
+        Whether labels or counts were fitted by least squares.
+    pooled : bool
+        Whether the method fits all rows together and ignores invariance.
+    seconds : float
+        Time of the fit.
+    notes : tuple of str
+        Remarks.
     """
 
     def spread(self, column: str) -> pd.DataFrame:
-        """Return the values of a column with one value for each feature, as `status` and
-        `p_values`, or environment, as `left_out`: method × feature, or method × environment."""
+        """Return the values of a column that has one value for each feature or environment.
+
+        Parameters
+        ----------
+        column : str
+            "status", "p_values", "inclusion_probabilities" or "coefficients", which are by feature,
+            or "left_out", which is by environment.
+
+        Returns
+        -------
+        DataFrame of shape (n_methods, p) or (n_methods, E)
+            NaN for methods that do not have the values.
+        """
         places = self.attrs["environments" if column == "left_out" else "features"]
         rows = [
             np.full(len(places), np.nan) if values is None else values for values in self[column]
@@ -143,8 +169,19 @@ class Comparison(Rendered, pd.DataFrame):
         return pd.DataFrame(rows, self.index, places)
 
     def to_json(self, path: str | Path | None = None) -> str:  # type: ignore[override]
-        """Strict JSON (a number that does not exist is null); also written to `path` when given.
-        Errors left out are in the order of the environments."""
+        """Return strict JSON of the comparison, and write it to a file if a path is given.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            File to write.
+
+        Returns
+        -------
+        str
+            JSON text in which undefined numbers are null. Errors in held-out environments are in
+            the order of the environments.
+        """
         labels = [
             label if isinstance(label, (str, int, float)) else str(label)
             for label in self.attrs["environments"]
@@ -156,11 +193,22 @@ class Comparison(Rendered, pd.DataFrame):
     def plot(  # type: ignore[override]
         self, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None
     ) -> Axes:
-        """One row per method, one column per feature: a square for what the method said of it.
+        """Draw one row for each method and one column for each feature.
 
-        Shows up to 40 features: all, or those that most methods selected. `truth` (names or a mask
-        (p,)) marks the features that are truly invariant. Without `ax` a new figure of pyplot is
-        made; it is at `ax.figure`.
+        The colour of a square shows the status of the feature. At most 40 features are drawn: all,
+        or those that most methods selected.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure, which is at `ax.figure` of the result.
+        truth : list of str or array of shape (p,), default=None
+            Names or mask of the features that are truly invariant, which are highlighted.
+
+        Returns
+        -------
+        Axes
+            The axes.
         """
         features = self.attrs["features"]
         shown = self._leading(_MOST_DRAWN)
@@ -201,12 +249,23 @@ class Comparison(Rendered, pd.DataFrame):
         return ax
 
     def save_plot(self, path: str | Path) -> Path:
-        """Write the picture to a file whose ending gives the format (png when there is none)."""
+        """Write the picture to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            File; its ending gives the format, png if it does not have one.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         return save_drawing(self.plot, self._plot_size, path)
 
     @property
     def _labels(self) -> tuple[list[str], list[str]]:
-        """Names of features and methods in the picture"""
+        """Return the names of features and methods in the picture."""
         features = [self.attrs["features"][j] for j in self._leading(_MOST_DRAWN)]
         marks = np.where(self["as_number"], " (least squares)", "")
         methods = [f"{name}{mark}" for name, mark in zip(self.index, marks, strict=True)]
@@ -224,7 +283,7 @@ class Comparison(Rendered, pd.DataFrame):
 
     @property
     def _selected(self) -> Mask:
-        """(M, p)"""
+        """Return which features each method selected, (M, p)."""
         return np.asarray(self.spread("status") == "selected")
 
     def _leading(self, limit: int) -> Integers:
@@ -243,7 +302,7 @@ class Comparison(Rendered, pd.DataFrame):
 
     @property
     def _doubted(self) -> list[Any]:
-        """Rows of methods by which something differs between environments"""
+        """Return the rows of methods for which something differs between environments."""
         return [m for m in self._rows if isinstance(m.verdict, str)]
 
     @property
@@ -328,7 +387,7 @@ _ABOUT_ERRORS = (
 
 
 def _differing(level: str) -> str:
-    """What differs between environments given the selected features, in a few words"""
+    """Return in a few words what differs between environments given the selected features."""
     free = LEFT_FREE.get(level)
     return (
         "the selected features are not invariant"
@@ -338,7 +397,7 @@ def _differing(level: str) -> str:
 
 
 def _side_by_side(names: Names, columns: list[Names]) -> Iterator[Section]:
-    """As many methods as a line has room for, then the next."""
+    """Yield tables of as many methods as fit into a line."""
     room = COLUMNS - 2 - max(map(display_width, names))
     while columns:
         ends = np.cumsum([2 + max(map(display_width, column)) for column in columns])
@@ -349,7 +408,7 @@ def _side_by_side(names: Names, columns: list[Names]) -> Iterator[Section]:
 
 
 def _evidence(method: Any) -> str | None:
-    """The column with what the method selects by; None if it has no value at all"""
+    """Return the column by which the method selects; None if it does not have values."""
     for column in _EVIDENCE:
         values = getattr(method, column)
         if values is not None and not np.isnan(values).all():
@@ -365,7 +424,7 @@ def _mark_of(method: Any, j: int) -> str:
 
 
 def _legend(listed: list[Any]) -> Iterator[str]:
-    """What the marks and the values of these methods mean."""
+    """Yield the meaning of the marks and values of these methods."""
     seen = {str(status) for m in listed for status in m.status}
     marks = [f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen]
     favourable = []
@@ -389,17 +448,72 @@ def compare(
     left_out: bool = False,
     progress: ProgressMode = "auto",
 ) -> Comparison:
-    """Fit several methods to one data set. One that cannot handle it is reported as failed, with
-    its reason.
+    """Fit several methods to one data set.
 
-    methods : names out of `invariance.baselines.comparison.METHODS`, also with settings
-        ("ICP(max_size=3)"; those of a name with -screen are the screen's), estimators, or a mapping
-        from names to estimators; None is all that need not be told the truth. Screened methods with
-        equal screens share one, counted in the seconds of the first.
-    bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
-    left_out : also predict each environment by what each method selects and fits without it, and
-        tell the errors
-    progress : of leaving environments out, as in BIP
+    A method that cannot be fitted to the data is reported as failed, with the reason.
+
+    Parameters
+    ----------
+    data : MultiEnvironmentData
+        The data.
+    methods : iterable of str or EnvironmentSelector, or mapping of names to these, default=None
+        Names as listed below, also with settings ("ICP(max_size=3)"; settings of a name with
+        -screen are those of the screen), or estimators. None is the usual methods.
+    bip : BIP, default=None
+        Estimator that the names BIP and BIP-screen stand for. None is `BIP()`.
+    left_out : bool, default=False
+        Whether to predict each environment by the selection and the fit without it, and report the
+        errors.
+    progress : {"auto", True, False} or callable, default="auto"
+        Progress bar while environments are held out, as in `BIP`.
+
+    Returns
+    -------
+    Comparison
+        A data frame with one row for each method.
+
+    Raises
+    ------
+    DataError
+        If errors in held-out environments are requested for a single environment.
+    SettingError
+        If a name of a method or one of its settings is unknown.
+    WrongTypeError
+        If data or a method has the wrong type.
+
+    Notes
+    -----
+    Screened methods with equal screens share one screen, whose time is counted for the first of
+    them. The methods by name::
+
+        BIP         the best predictor among invariant subsets
+        ICP         what all subsets with invariant residuals have in common
+        Stability   what ICP selects in most samples
+        Hidden-ICP  effects that hold under hidden confounders
+        EILLS       least squares with a penalty where environments disagree
+        Stabilized  the average of stable and predictive subsets
+        Regression  significant in regression on all
+        Lasso       kept by a cross-validated Lasso
+        Marginal    correlated with the outcome
+        Ridge       all, by ridge regression
+        Forest      all, by a random forest
+        Boosting    all, by gradient boosting
+        Mixed       all, with a random intercept
+        Anchor      all, robust against shifts of the means
+        V-REx       all, with errors alike in all environments
+        Oracle      the true features that are significant: for simulations
+
+    With more than 16 features ICP, Hidden-ICP, EILLS and Stabilized run by default behind a Lasso
+    screen. NAME-screen runs any of these, Stability or BIP behind a screen. Stability runs only if
+    named. Ridge to V-REx predict with all features, and run if they are named or environments are
+    held out. Oracle needs the true features.
+
+    Examples
+    --------
+    >>> from invariance import compare
+    >>> from invariance.datasets import make_example
+    >>> compare(make_example(), ["BIP", "ICP"])["outcome"].to_dict()
+    {'BIP': 'selected', 'ICP': 'selected'}
     """
     require_data(data, "compare")
     models = named_methods(methods, data.n_features, bip, left_out)
@@ -477,8 +591,10 @@ def _add_errors(
 
 
 def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: Any) -> float:
-    """Of a model that was fitted without this environment, given by its place; table: the data as a
-    data frame."""
+    """Return the error in an environment, given by its position, of a model fitted without it.
+
+    table : the data as a data frame.
+    """
     rows = data.rows(environment)
     kind = kind_for(data)
     if model._outcome.kind != kind:
@@ -497,13 +613,10 @@ def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: An
     return kind.error(data.y[rows], np.asarray(predicted), **beside)
 
 
-compare.__doc__ = f"{compare.__doc__}\n\n{LISTING}\n\n    {REMARKS}\n"
-
-
 def named_methods(
     methods: Any, n_features: int, bip: BIP | None = None, left_out: bool = False
 ) -> list[tuple[str, EnvironmentSelector]]:
-    """(name, unfitted estimator) pairs with distinct names."""
+    """Return (name, unfitted estimator) pairs with distinct names."""
     if methods is None:
         methods = default_names(n_features, left_out)
     if isinstance(methods, str):
@@ -528,8 +641,7 @@ def named_methods(
 
 
 def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
-    """ "ICP(max_size=3)": what stands for it in the comparison, and the estimator with these
-    settings."""
+    """Return the name in the comparison and the estimator of a text such as "ICP(max_size=3)"."""
     name, settings = read_call(text)
     found = next((known for known in METHODS if known.casefold() == name.casefold()), None)
     if found is None:
@@ -555,7 +667,7 @@ def _name_of(model: Any) -> str:
 
 
 def _registered(model: Any) -> Method | None:
-    """The method of this class and with these settings, without its screen"""
+    """Return the method of this class and with these settings, without its screen."""
     for method in METHODS.values():
         settings = {name: getattr(model, name, None) for name in method.settings}
         if method.home.endswith(f":{type(model).__name__}") and settings == method.settings:
@@ -564,7 +676,7 @@ def _registered(model: Any) -> Method | None:
 
 
 def _fitted(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Any:
-    """A clone, fitted; equal screens are found in, or added to, the screenings of these data."""
+    """Return a fitted clone; equal screens are shared through the screenings of these data."""
     model = clone(model)
     if isinstance(model, Screened) and not isinstance(model.screen, Screening):
         screen = model.screen or LassoScreen()
@@ -581,7 +693,7 @@ def _reason(error: Exception) -> Message:
 
 
 def _fit(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Fields:
-    """What a method said: a row of the comparison."""
+    """Return the results of a method: a row of the comparison."""
     single = data.features.widths == 1
     started = time.perf_counter()
     try:

@@ -1,5 +1,11 @@
-"""Environment-invariant linear least squares (Fan, Fang, Gu & Zhang 2023), minimised over all
-subsets."""
+"""Environment-invariant linear least squares, minimised over all subsets.
+
+The loss of coefficients β with support z is the mean over environments of::
+
+    mean (y − x'β)² + γ Σ_{j in z} (mean x_j (y − x'β))²
+
+(Fan, Fang, Gu and Zhang 2023, arXiv:2303.03092).
+"""
 
 from __future__ import annotations
 
@@ -27,32 +33,58 @@ _MAX_COLUMNS = 300
 
 @dataclass(eq=False, repr=False)
 class EILLS(Baseline):
-    """The subset with the smallest squared error plus γ times the squared gradients in the single
-    environments.
+    """Select the subset with the smallest environment-invariant squared error.
+
+    The loss of a subset is the mean squared error plus γ times the mean, over environments, of the
+    squared gradients with respect to its coefficients.
 
     Parameters
     ----------
-    gamma : weight of invariance
-    center : subtract the pooled means of X and y first, because the loss has no intercept; False
-        takes the data as they are, as the authors' code does
-    max_size : most features of a subset; None is all 2**p
-    columns : how a data frame X is read, Columns(environment="site")
-    n_jobs : threads; None is one, -1 all cores
-    progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
+    gamma : float, default=36.0
+        Weight γ of the penalty for differences between environments.
+    center : bool, default=True
+        Whether to subtract the pooled means of X and y first, because the loss has no intercept.
+        False uses the data as they are, like the authors' code.
+    max_size : int, default=None
+        Largest number of features in a subset. None scores all 2**p subsets.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all cores.
+    progress : {"auto", True, False} or callable, default="auto"
+        Progress bar, or a function of a fraction and a message, as in `BIP`.
 
     Attributes
     ----------
-    losses_ : (n,) loss of each subset, the empty one 0; without max_size indexed by bit pattern
-        over the features that vary; NaN where the subset is collinear in every environment
-    n_unscored_ : number of NaN in losses_
-    support_, coef_, intercept_ : the minimiser; the intercept is 0 with center=False. Of classes
-        and counts the last two are those of the outcome's own model of the selected features
+    losses_ : ndarray of shape (n_subsets,)
+        Loss of each subset, 0 for the empty one. Without `max_size` the index is the bit pattern of
+        the subset over the features that vary. NaN if the subset is collinear in every environment.
+    n_unscored_ : int
+        Number of NaN in `losses_`.
+    support_ : ndarray of shape (n_features,), bool
+        Features of the best subset.
+    coef_ : ndarray of shape (n_columns,)
+        Minimiser of the loss; for classes and counts the pooled fit of their own model.
+    intercept_ : float
+        Intercept; 0 with `center=False`.
 
     Notes
     -----
-    The loss depends on the features' units. Matrices hold squares of second moments: condition
-    numbers pass 1e12 on ordinary data. The authors' code, which inverts them, then picks the
-    smallest loss after rounding, another subset on another type of processor.
+    The loss depends on the units of the features. The matrices contain squares of second moments,
+    so that condition numbers exceed 1e12 on ordinary data. The authors' code inverts them and then
+    selects the smallest loss after rounding, which differs between types of processors.
+
+    References
+    ----------
+    Fan, J., Fang, C., Gu, Y. and Zhang, T. (2023), Environment invariant linear least squares,
+    arXiv:2303.03092.
+
+    Examples
+    --------
+    >>> from invariance.baselines import EILLS
+    >>> from invariance.datasets import make_example
+    >>> EILLS().fit(make_example()).losses_.shape
+    (256,)
     """
 
     gamma: float = 36.0

@@ -1,5 +1,9 @@
-"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016), also with hidden variables and
-by stability."""
+"""Invariant causal prediction, also with hidden variables and with stability selection.
+
+A subset z is accepted if the residuals of the pooled regression of y on x^z have the same mean and
+variance in every environment; the estimate is the intersection of all accepted subsets (Peters,
+Bühlmann and Meinshausen 2016, arXiv:1501.01332).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ DECIDABLE = 1e-7
 
 
 class ResidualTests:
-    """Whether the pooled residuals of subsets are alike in every environment."""
+    """Test whether the pooled residuals of subsets are the same in every environment."""
 
     def __init__(self, data: MultiEnvironmentData) -> None:
         self.data = data
@@ -54,8 +58,7 @@ class ResidualTests:
         self._means = moments.gaps * scale
 
     def test(self, masks: Mask) -> tuple[Floats, Mask]:
-        """p-values (S,), and (S,) where the features leave no residual, so that nothing speaks
-        against invariance."""
+        """Return p-values (S,), and which features leave no residual (S,): these pass the test."""
         n = len(masks)
         n_environments = len(self.counts)
         if n_environments == 1:
@@ -75,8 +78,10 @@ class ResidualTests:
         return np.where(determined, 1.0, p_values), determined
 
     def confidence_intervals(self, parts: Iterable[Mask], alpha: float) -> Floats:
-        """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4
-        × standard error."""
+        """Return for each column the hull over the subsets of its confidence intervals, (q, 2).
+
+        They are coefficient ± normal quantile at 1 − alpha/4 × standard error.
+        """
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
         settings = DEPENDENT, ndtri(1.0 - alpha / 4.0)
@@ -102,8 +107,7 @@ class ResidualTests:
 
 
 def _smallest(mean: Floats, scatter: Floats, counts: Floats) -> Floats:
-    """(S,) smallest p-value over environments and over the tests of the mean and of the
-    variance."""
+    """Return the smallest p-value (S,) over environments and over tests of mean and variance."""
     t, df, ratio = contrast_statistics(mean, scatter, counts)
     with np.errstate(invalid="ignore"):
         means = np.where(np.isinf(t), 0.0, 2.0 * stdtr(df, -t))
@@ -125,38 +129,68 @@ def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
 
 @dataclass(eq=False, repr=False)
 class ICP(Baseline):
-    """Invariant causal prediction: the features that every subset with invariant residuals has in
-    common.
+    """Select the features that all subsets with invariant residuals share.
 
-    For each subset: pooled least squares with an intercept, then per environment Welch's t-test of
-    the mean and a two-sided F-test of the variance of its residuals against all others', combined
-    by Bonferroni.
-
-    The smallest of these p-values counts 2(E − 1) times, as in the authors' R package
-    (InvariantCausalPrediction 0.8, getpval.R), although E pairs of tests are made: with two
-    environments both pairs are the same test, with more the level may be exceeded by up to E/(E −
-    1). For a level that is kept in any case use alpha · (E − 1)/E.
+    Invariant causal prediction: each subset is fitted by pooled least squares with an intercept. In
+    each environment the mean of its residuals is compared with all other rows by Welch's t-test and
+    their variance by a two-sided F-test; the p-values are combined by Bonferroni's rule.
 
     Parameters
     ----------
-    alpha : level; a subset is accepted when its p-value is larger
-    max_size : most features of a tested subset; None tests all 2**p
-    columns : how a data frame X is read, Columns(environment="site")
-    n_jobs : threads; None is one, -1 all cores
-    progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
+    alpha : float, default=0.05
+        Level. A subset is accepted if its p-value is larger.
+    max_size : int, default=None
+        Largest number of features in a tested subset. None tests all 2**p subsets.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read, for example
+        `Columns(environment="site")`.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all cores.
+    progress : {"auto", True, False} or callable, default="auto"
+        Progress bar, or a function of a fraction and a message, as in `BIP`.
 
     Attributes
     ----------
-    outcome_ : "selected" (the accepted subsets share features), "empty" (they share none) or
-        "rejected" (none accepted)
-    accepted_ : list of tuples of names, smallest subsets first
-    p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature; NaN when
-        the model is rejected, 1 for a constant feature and with a single environment
-    confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets; NaN when the model is
-        rejected, unbounded where features are collinear
-    subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
-    subsets_ : data frame of them, the largest p-value first: subset, size, p_value
-    model_rejected_ : bool; support_, coef_, intercept_ : as for every selector
+    outcome_ : {"selected", "empty", "rejected"}
+        Whether the accepted subsets share features, share none, or no subset was accepted.
+    accepted_ : list of tuple of str
+        Accepted subsets, the smallest first.
+    p_values_ : ndarray of shape (n_features,)
+        Largest p-value of a tested subset without the feature. NaN if the model is rejected; 1 for
+        a constant feature and with a single environment.
+    confidence_intervals_ : ndarray of shape (n_columns, 2)
+        Hull of the intervals in all accepted subsets. NaN if the model is rejected, unbounded for
+        collinear features.
+    subset_p_values_ : ndarray of shape (n_subsets,)
+        P-value of each subset; without `max_size` the index is the bit pattern of the subset.
+    subsets_ : DataFrame
+        Columns subset, size and p_value, the largest p-value first.
+    model_rejected_ : bool
+        Whether no subset was accepted.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    coef_ : ndarray of shape (n_columns,)
+        Pooled coefficients, 0 for columns that are not selected.
+    intercept_ : float
+        Intercept of the pooled fit.
+
+    See Also
+    --------
+    StabilityICP : Select the features that ICP selects in most bootstrap samples.
+    HiddenICP : Allow for hidden confounders.
+
+    Notes
+    -----
+    The smallest p-value of a subset is multiplied by 2(E − 1), as in the authors' R package
+    (InvariantCausalPrediction 0.8, getpval.R), although E pairs of tests are made. With two
+    environments both pairs are the same test; with more the level may be exceeded by a factor of up
+    to E/(E − 1). The level alpha · (E − 1)/E is valid in any case.
+
+    References
+    ----------
+    Peters, J., Bühlmann, P. and Meinshausen, N. (2016), Causal inference by using invariant
+    prediction: identification and confidence intervals, Journal of the Royal Statistical Society B
+    78, 947-1012, arXiv:1501.01332.
 
     Examples
     --------
@@ -229,28 +263,49 @@ class ICP(Baseline):
 
 @dataclass(eq=False, repr=False)
 class StabilityICP(Baseline):
-    """The features that ICP selects in most bootstrap samples, rows drawn with replacement in each
-    environment.
+    """Select the features that ICP selects in most bootstrap samples.
 
-    The defaults of level and number are those of Meinshausen, Hauser, Mooij, Peters, Versteeg &
-    Bühlmann (2016), which used it behind a Lasso screen ("Stability-screen").
+    Rows are drawn with replacement within each environment. The default level and number of samples
+    are from the gene study cited below, which used ICP behind a Lasso screen ("Stability-screen").
 
     Parameters
     ----------
-    alpha : level of ICP in each sample
-    n_samples : how many samples
-    threshold : share of the samples in which a selected feature is selected at least
-    max_size : most features of a tested subset; None tests all 2**p
-    random_state : seed of the samples
-    columns : how a data frame X is read, Columns(environment="site")
-    n_jobs : threads; None is one, -1 all cores
-    progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
+    alpha : float, default=0.01
+        Level of ICP in each sample.
+    n_samples : int, default=50
+        Number of bootstrap samples.
+    threshold : float, default=0.75
+        Smallest share of the samples in which a selected feature is selected, above 0.5.
+    max_size : int, default=None
+        Largest number of features in a tested subset. None tests all 2**p subsets.
+    random_state : int, default=0
+        Seed of the samples.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all cores.
+    progress : {"auto", True, False} or callable, default="auto"
+        Progress bar, or a function of a fraction and a message, as in `BIP`.
 
     Attributes
     ----------
-    frequencies_ : (n_features_in_,) share of the samples in which a feature is selected; 0 for a
-        constant feature
-    support_, coef_, intercept_ : as for every selector
+    frequencies_ : ndarray of shape (n_features,)
+        Share of the samples in which each feature is selected; 0 for a constant feature.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    coef_ : ndarray of shape (n_columns,)
+        Pooled coefficients, 0 for columns that are not selected.
+    intercept_ : float
+        Intercept of the pooled fit.
+
+    References
+    ----------
+    Meinshausen, N. and Bühlmann, P. (2010), Stability selection, Journal of the Royal Statistical
+    Society B 72, 417-473, arXiv:0809.2932.
+
+    Meinshausen, N., Hauser, A., Mooij, J. M., Peters, J., Versteeg, P. and Bühlmann, P. (2016),
+    Methods for causal inference from gene perturbation experiments and validation, Proceedings of
+    the National Academy of Sciences 113, 7361-7368, doi:10.1073/pnas.1510493113.
 
     Examples
     --------
@@ -293,8 +348,10 @@ class StabilityICP(Baseline):
         return frequencies >= self.threshold
 
     def _selected_in(self, data: MultiEnvironmentData) -> Mask:
-        """(p,) what all subsets that ICP accepts have in common; nothing where it accepts none, and
-        of features that do not vary in these rows"""
+        """Return the features (p,) that all subsets accepted by ICP share.
+
+        No feature if no subset is accepted; never a feature that is constant in these rows.
+        """
         varies = np.logical_and.reduceat(np.ptp(data.X, axis=0) > 0.0, data.features.starts[:-1])
         common = varies.copy()
         tests = ResidualTests(data.narrowed(varies))
@@ -308,7 +365,7 @@ class StabilityICP(Baseline):
 
 
 def _sample(data: MultiEnvironmentData, rng: np.random.Generator) -> MultiEnvironmentData:
-    """As many rows of each environment, drawn with replacement"""
+    """Draw the rows of each environment with replacement."""
     rows = np.concatenate([rng.choice(data.rows(e), n) for e, n in enumerate(data.counts)])
     index = data.environment_index[rows]
     return replace(data, X=data.X[rows], y=data.y[rows], environment_index=index)
@@ -320,30 +377,45 @@ _SINGULAR = 1e-13
 
 @dataclass(eq=False, repr=False)
 class HiddenICP(Baseline):
-    """ICP with hidden variables (Rothenhäusler, Bühlmann, Meinshausen & Peters 2019).
+    """Estimate effects by inner-product invariance, which allows for hidden confounders.
 
-    Effects follow from how second moments differ between environments. Hidden confounders may
-    exist, of equal strength.
+    The hidden confounders must act with equal strength in all environments. In each contrast of one
+    environment with all others (a single contrast for two environments) the effects β solve::
 
-    For each environment against the rest (one contrast when there are two), the effects solve
-    (difference of X'X/n) β = difference of X'y/n.
+        (difference of X'X/n) β = difference of X'y/n
 
     Parameters
     ----------
-    alpha : level; a feature is selected when its p-value is at most alpha
-    intercept : add a column of ones; without it the moments are not centred and the answer depends
-        on where zero is
-    columns : how a data frame X is read, Columns(environment="site")
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is at most alpha.
+    intercept : bool, default=False
+        Whether to add a column of ones. Without it the moments are not centred, and the result
+        depends on the origin of each column.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) smallest over the contrasts and over the feature's columns,
-        Bonferroni corrected for both; 1 for a constant feature
-    effects_ : (len(coef_),) β averaged over the contrasts, one for each column where features have
-        several
-    confidence_intervals_ : (len(coef_), 2) intersection over the contrasts; where they contradict
-        each other the lower end is above the upper one
-    support_ : selected features; coef_, intercept_ : pooled least squares on them, for prediction
+    p_values_ : ndarray of shape (n_features,)
+        Smallest p-value over the contrasts and the columns of the feature, corrected for both by
+        Bonferroni's rule; 1 for a constant feature.
+    effects_ : ndarray of shape (n_columns,)
+        Mean of β over the contrasts, one value for each column.
+    confidence_intervals_ : ndarray of shape (n_columns, 2)
+        Intersection of the intervals of all contrasts. If it is empty, the lower end is above the
+        upper end.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients of pooled least squares on the selected features, for prediction.
+    intercept_ : float
+        Intercept of the pooled fit.
+
+    References
+    ----------
+    Rothenhäusler, D., Bühlmann, P. and Meinshausen, N. (2019), Causal Dantzig: fast inference in
+    linear structural equation models with hidden variables under additive interventions, Annals of
+    Statistics 47, 1688-1722, doi:10.1214/18-AOS1732, arXiv:1706.06159.
     """
 
     alpha: float = 0.05
@@ -429,9 +501,12 @@ def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
 
 
 def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
-    """With a first column of ones, as large as keeps the equations balanced. Only the intercept
-    depends on where zero is. Seen from halfway between the two groups' means, the means' products
-    are the same in both and drop out of the difference, however large they are."""
+    """Return the contrast with a first column of ones, scaled to balance the equations.
+
+    Only the intercept depends on the origin. Relative to the midpoint between the means of the two
+    groups, the products of the means are the same in both and cancel in the difference, however
+    large they are.
+    """
     values = np.column_stack([X, y])
     means = [values[g].mean(axis=0) for g in groups]
     inner, other = (

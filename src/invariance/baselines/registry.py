@@ -1,5 +1,4 @@
-"""The methods of a comparison by name, with a line of help each. Loads none of them until one is
-built."""
+"""The methods of a comparison by name, with a line of help each; each is loaded when built."""
 
 from __future__ import annotations
 
@@ -20,13 +19,15 @@ MAX_UNSCREENED = 16
 
 @dataclass(frozen=True)
 class Method:
-    """home : "room.module:Class"; help : what it selects
-    kind : whether it asks for invariance, for prediction on all rows together, or must be told the
-        truth
-    many : it takes many features; screened : it sees only what a Lasso screen lets pass
-    predictor : it predicts with all features, and is compared by default only where errors are
-    slow : it is compared only when named
-    settings : those of the class"""
+    """Describe a method of a comparison.
+
+    home : "room.module:Class"; help : what it selects
+    kind : whether it uses invariance, predicts on all rows together, or needs the true features
+    many : it accepts many features; screened : it uses only features that pass a Lasso screen
+    predictor : it predicts with all features, and is compared by default only together with errors
+    slow : it is compared only if named
+    settings : parameters of the class
+    """
 
     name: str
     home: str
@@ -39,14 +40,13 @@ class Method:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> Any:
-        """The class of the method itself, without its screen."""
+        """Return the class of the method itself, without its screen."""
         return load(self.home)
 
     def build(
         self, model: EnvironmentSelector | None = None, **settings: Any
     ) -> EnvironmentSelector:
-        """The unfitted method, behind its screen if it has one; model : in place of one with these
-        settings"""
+        """Return the unfitted method, behind its screen if it has one; or the screened `model`."""
         from .base import Screened
 
         if model is None:
@@ -140,8 +140,11 @@ REMARKS = (
 
 
 def default_names(n_features: int, left_out: bool = False) -> list[str]:
-    """Every method that is not slow and need not be told the truth, screened where there are too
-    many features for it; those that only predict where environments are left out."""
+    """Return the methods that are compared by default.
+
+    They are not slow and do not need the true features; they are screened if there are too many
+    features for them. Those that only predict are included if environments are held out.
+    """
     usual = (method for method in _ALONE if method.kind != "truth" and not method.slow)
     told = [method for method in usual if left_out or not method.predictor]
     return [m.name if m.many or n_features <= MAX_UNSCREENED else f"{m.name}-screen" for m in told]

@@ -1,5 +1,8 @@
-"""Selections that ignore invariance: the yardsticks that an invariant method should beat, and the
-one it cannot."""
+"""Selections that ignore invariance, and the oracle that knows the true features.
+
+They are the reference methods "Regression" and "Oracle" of the paper's synthetic study, and the
+Lasso and marginal correlations.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,12 @@ _CONVERGED = 1e-5
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
-    """p-values (p,) in least squares with an intercept, t-tests or F-tests of several columns, NaN
-    for combinations of earlier columns; and whether X determines y up to rounding, where p-values
-    are 0 or 1. X (n, k) with n >= k + 2; widths (p,): columns of each feature"""
+    """Return p-values (p,) in least squares with an intercept, and whether X determines y.
+
+    They are of t-tests, or F-tests of several columns; NaN for combinations of earlier columns; 0
+    or 1 if X determines y up to rounding. X (n, k) with n ≥ k + 2; widths (p,): columns of each
+    feature.
+    """
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
@@ -74,8 +80,7 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
 
 
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
-    """p-values of the features and which are significant; says what makes them other than they
-    seem."""
+    """Return p-values of the features and which are significant, with warnings on special cases."""
     p_values, exact = coefficient_tests(data.X, data.y, data.features.widths)
     names = np.array(data.feature_names, dtype=object)
     selected = p_values < alpha
@@ -90,7 +95,7 @@ def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
 
 
 def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
-    """redundant : (p,)"""
+    """Warn of redundant features (p,)."""
     if redundant.any():
         names = np.array(data.feature_names, dtype=object)[redundant]
         warn(
@@ -100,23 +105,43 @@ def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
 
 @dataclass(eq=False, repr=False)
 class PooledRegression(Baseline):
-    """Regression on all features and all rows together: least squares of numbers, logistic of two
-    classes, negative binomial of counts, piecewise exponential of times. It selects the features
-    with a significant coefficient and predicts with all of them; where rows are too few for that,
-    it is LassoSelection with ten folds.
+    """Select the features with significant coefficients in a regression on all features.
+
+    All rows are fitted together: numbers by least squares, two classes by logistic, counts by
+    negative binomial and times by piecewise exponential regression. Predictions use all features.
+    With too few rows for that (fewer than the columns plus 2), the method is `LassoSelection` with
+    up to ten folds.
 
     Parameters
     ----------
-    alpha : a feature is selected when its p-value is smaller
-    random_state : seed of the folds, where the Lasso is used
-    columns : how a data frame X is read, Columns(environment="site")
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is smaller.
+    random_state : int, default=0
+        Seed of the folds of the Lasso.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
     used_lasso_ : bool
-    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns, of
-        likelihood-ratio tests where the outcome is no number; NaN for a combination of earlier
-        features and where the Lasso was used
+        Whether the Lasso was used.
+    p_values_ : ndarray of shape (n_features,)
+        P-values of t-tests for numbers (F-tests for features of several columns) and of
+        likelihood-ratio tests otherwise. NaN for a linear combination of earlier features and if
+        the Lasso was used.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients of all columns.
+    intercept_ : float
+        Intercept.
+
+    Examples
+    --------
+    >>> from invariance.baselines import PooledRegression
+    >>> from invariance.datasets import make_example
+    >>> PooledRegression().fit(make_example()).used_lasso_
+    False
     """
 
     _kinds = ("number", "classes", "count", "time")
@@ -149,8 +174,10 @@ class PooledRegression(Baseline):
 
 
 def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
-    """(p,) p-values of features beside all others in the outcome's own model, NaN for combinations
-    of earlier ones"""
+    """Return p-values (p,) of each feature given all others in the model of the outcome.
+
+    NaN for combinations of earlier features.
+    """
     degrees = np.add.reduceat(independent_columns(data.X).astype(int), data.features.starts[:-1])
     model = pooled_model(family_of(data), data)
     tested = degrees > 0
@@ -162,22 +189,35 @@ def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
 
 @dataclass(eq=False, repr=False)
 class LassoSelection(Baseline):
-    """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation: on
-    least squares of numbers, on the log-likelihood of two classes (logistic) and of counts
-    (Poisson).
+    """Select the features that a cross-validated Lasso on the pooled rows keeps.
 
-    A feature of several columns is kept when one of them is.
+    The penalised log-likelihood is Gaussian for numbers, logistic for two classes and Poisson for
+    counts. A feature of several columns is selected if one of its columns is.
 
     Parameters
     ----------
-    cv : number of random folds
-    random_state : seed of the folds
-    columns : how a data frame X is read, Columns(environment="site")
+    cv : int, default=5
+        Number of random folds.
+    random_state : int, default=0
+        Seed of the folds.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    penalty_ : float; lasso_coef_ : (len(coef_),) per standard deviation of the columns
-    coef_, intercept_ : the Lasso's own, per unit of each column, for prediction
+    penalty_ : float
+        The penalty with the smallest error in the folds.
+    lasso_coef_ : ndarray of shape (n_columns,)
+        Coefficients per standard deviation of each column.
+    coef_ : ndarray of shape (n_columns,)
+        Coefficients per unit of each column, for prediction.
+    intercept_ : float
+        Intercept.
+
+    References
+    ----------
+    Tibshirani, R. (1996), Regression shrinkage and selection via the lasso, Journal of the Royal
+    Statistical Society B 58, 267-288, doi:10.1111/j.2517-6161.1996.tb02080.x.
     """
 
     _takes = ("exposure",)
@@ -206,8 +246,10 @@ def per_unit(data: MultiEnvironmentData, coefficients: Floats, intercept: float)
 
 
 def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
-    """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance
-    over the folds."""
+    """Fit a Lasso for the kind of outcome.
+
+    For classes and counts, one of 12 penalties has the smallest deviance over the folds.
+    """
     kind = kind_for(data)
     if kind.by_least_squares:
         return cross_validated_lasso(data, cv, random_state=random_state)
@@ -237,9 +279,11 @@ def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
 def _lasso_path(
     kind: OutcomeKind, X: Floats, y: Floats, exposure: Floats, penalties: Floats
 ) -> Floats:
-    """(P, 1 + q) intercept and coefficients at each of the penalties (P,) on the mean
-    log-likelihood, from the largest on: Lassos of the working outcome of iterated weighted least
-    squares, as glmnet has it."""
+    """Return intercept and coefficients (P, 1 + q) at each penalty (P,), the largest first.
+
+    The penalties are on the mean log-likelihood. Each fit is a sequence of Lassos of the working
+    outcome of iteratively reweighted least squares, as in glmnet.
+    """
     from sklearn.linear_model import Lasso
 
     lasso = Lasso(warm_start=True)
@@ -284,19 +328,21 @@ def marginal_tests(data: MultiEnvironmentData) -> tuple[Floats, Floats]:
 
 @dataclass(eq=False, repr=False)
 class MarginalSelection(Baseline):
-    """Features whose correlation with the outcome over the pooled rows is significant, each on its
-    own.
+    """Select the features with a significant marginal correlation with the outcome.
 
     Parameters
     ----------
-    alpha : a feature is selected when its p-value is smaller
-    columns : how a data frame X is read, Columns(environment="site")
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is smaller.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    correlations_, p_values_ : (n_features_in_,); a constant feature has 0 and 1. A feature of
-        several columns has the multiple correlation and the p-value of its F-test, NaN where these
-        columns leave no residual.
+    correlations_, p_values_ : ndarray of shape (n_features,)
+        Correlations over the pooled rows and their p-values; 0 and 1 for a constant feature. For a
+        feature of several columns the multiple correlation and the p-value of its F-test, which is
+        NaN if these columns determine the outcome exactly.
     """
 
     _any_size = True
@@ -313,20 +359,32 @@ class MarginalSelection(Baseline):
 
 @dataclass(eq=False, repr=False)
 class Oracle(Baseline):
-    """Pooled least squares on features that are known to be invariant, those that are significant:
-    for simulations.
+    """Select the significant ones among features that are known to be invariant.
+
+    Pooled least squares on the true features: the reference method for simulations.
 
     Parameters
     ----------
-    support : the true features, as names, positions or a boolean mask over the features as given;
-        None takes `truth` of a MultiEnvironmentData
-    alpha : a feature is selected when its p-value is smaller
-    columns : how a data frame X is read, Columns(environment="site")
+    support : list of str, list of int or array of bool, default=None
+        The true features by name, by position or as a mask over all features of the data. None
+        takes `truth` of a MultiEnvironmentData.
+    alpha : float, default=0.05
+        Level. A feature is selected if its p-value is smaller.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN
-        outside `support`
+    p_values_ : ndarray of shape (n_features,)
+        P-values of t-tests, or of F-tests for features of several columns; NaN for features outside
+        `support`.
+
+    Examples
+    --------
+    >>> from invariance.baselines import Oracle
+    >>> from invariance.datasets import make_example
+    >>> Oracle().fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     _any_size = True

@@ -1,5 +1,8 @@
-"""Stabilised regression (Pfister, Williams, Peters, Aebersold & Bühlmann 2021): the average of
-stable least squares."""
+"""Stabilised regression: the average of least squares over stable and predictive subsets.
+
+A subset is stable if Chow's test of each environment against the fit to all others does not reject
+(Pfister, Williams, Peters, Aebersold and Bühlmann 2021, arXiv:1911.01850).
+"""
 
 from __future__ import annotations
 
@@ -29,32 +32,60 @@ _ROUNDING_SHARE = 1e-12
 
 @dataclass(eq=False, repr=False)
 class StabilizedRegression(Baseline):
-    """The average of least squares on the subsets that are stable and, among these, predictive.
+    """Average least squares over the subsets that are stable and predict well.
 
-    Stable: Chow's test of each environment against the fit to the others, corrected by Bonferroni.
-    Predictive: a mean squared error within what resampled rows give the best stable subset. The
+    A subset is stable if Chow's tests of each environment against the fit to all others, corrected
+    by Bonferroni's rule, do not reject. A stable subset is averaged if its mean squared error is
+    within the range that bootstrap samples of the rows give for the best stable subset. The
     defaults are those of the authors' package StabilizedRegression 1.1.
 
     Parameters
     ----------
-    alpha_stab : level of stability; where no subset reaches it the tenth with the largest p-values
-        stays
-    alpha_pred : share of samples in which the best stable subset predicts worse than the limit
-    n_subsets : random subsets that are tried besides the empty one; all 2**p where these are not
-        more, or with None
-    random_state : seed of the subsets and samples
-    columns : how a data frame X is read, Columns(environment="site")
+    alpha_stab : float, default=0.05
+        Level of the test of stability. If no subset passes, the tenth of the subsets with the
+        largest p-values is used.
+    alpha_pred : float, default=0.05
+        Share of the samples in which the best stable subset has a larger error than the limit.
+    n_subsets : int, default=100
+        Number of random subsets in addition to the empty one. All 2**p subsets are used if these
+        are not more, or with None.
+    random_state : int, default=0
+        Seed of the subsets and samples.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read.
 
     Attributes
     ----------
-    subsets_ : data frame of those tried: subset, p_value, mean_squared_error, averaged
-    support_ : features of the subsets averaged; coef_, intercept_ : the average
+    subsets_ : DataFrame
+        Columns subset, p_value, mean_squared_error and averaged (bool), one row for each subset.
+    support_ : ndarray of shape (n_features,), bool
+        Features of the averaged subsets.
+    coef_ : ndarray of shape (n_columns,)
+        Average of the coefficients.
+    intercept_ : float
+        Average of the intercepts.
 
     Notes
     -----
-    As in the package the variance of the test is that of the residuals, n/(n − p) times, and two
-    environments are not corrected for. Unlike it, environments of more than 1000 rows are tested
-    with all of them.
+    As in the package, the variance of the test is n/(n − p) times the variance of the residuals,
+    and two environments are not corrected for. In contrast to the package, environments of more
+    than 1000 rows are tested with all their rows.
+
+    References
+    ----------
+    Pfister, N., Williams, E. G., Peters, J., Aebersold, R. and Bühlmann, P. (2021), Stabilizing
+    variable selection and regression, Annals of Applied Statistics 15, 1220-1246, arXiv:1911.01850.
+
+    Chow, G. C. (1960), Tests of equality between sets of coefficients in two linear regressions,
+    Econometrica 28, 591-605, doi:10.2307/1910133.
+
+    Examples
+    --------
+    >>> from invariance.baselines import StabilizedRegression
+    >>> from invariance.datasets import make_example
+    >>> model = StabilizedRegression().fit(make_example())
+    >>> model.subsets_.columns.tolist()
+    ['subset', 'p_value', 'mean_squared_error', 'averaged']
     """
 
     _kinds = ("number",)
@@ -106,7 +137,7 @@ class StabilizedRegression(Baseline):
         return np.asarray(masks[averaged].any(axis=0))
 
     def _masks(self, n_features: int, rng: np.random.Generator) -> Mask:
-        """(n, p) the subsets that are tried, the empty one first"""
+        """Return the subsets that are tried (n, p), the empty one first."""
         if self.n_subsets is None or self.n_subsets >= 2.0**n_features:
             space = checked_subsets("StabilizedRegression", n_features, None)
             return space.masks(np.arange(space.n_subsets))
@@ -123,9 +154,11 @@ class StabilizedRegression(Baseline):
 
 
 def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
-    """Of the subsets of q columns (n, q): p-values (n,), mean squared errors (n,) and coefficients
-    (n, q) of all rows. What Chow's test compares is the sum of squares of all rows and that of the
-    rows outside an environment."""
+    """Return p-values (n,), mean squared errors (n,) and coefficients (n, q) of subsets (n, q).
+
+    Chow's test compares the residual sum of squares of all rows and of the rows outside an
+    environment.
+    """
     several = moments.n_environments > 1
     pooled = moments.scatter[-1:]
     rests = rest_moments(moments).scatter[:-1] if several else pooled[:0]
@@ -154,8 +187,10 @@ def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
 
 
 def _least_squares(scatter: Floats, columns: Integers) -> tuple[Floats, float, int]:
-    """Coefficients (k,), of minimum norm, residual sum of squares and rank, from centred products,
-    the outcome last"""
+    """Return coefficients (k,) of minimum norm, residual sum of squares and rank.
+
+    They are from centred products, the outcome last.
+    """
     whitening = whitening_of(scatter[np.ix_(columns, columns)])
     products = whitening.T @ scatter[columns, -1]
     left = float(scatter[-1, -1] - products @ products)

@@ -25,15 +25,19 @@ PER_BLOCK = 1 << 13
 
 @dataclass(frozen=True)
 class Subsets:
-    """All 2**p subsets, where bit j of a position says whether feature j is in the subset; or those
-    of at most max_size features, by size and within one size in colexicographic order."""
+    """Enumerate all 2**p subsets, or those of at most max_size features.
+
+    In the first case bit j of a position is whether feature j is in the subset; in the second,
+    subsets are ordered by size and within a size colexicographically.
+    """
 
     n_features: int
     max_size: int | None = None
 
     @cached_property
     def _first(self) -> Integers:
-        """(max_size + 2,) position of the first subset of each size, and the number of subsets."""
+        """Return the position of the first subset of each size, and their number, (max_size +
+        2,)."""
         sizes = range((self.n_features if self.max_size is None else self.max_size) + 1)
         return np.concatenate([[0], np.cumsum([comb(self.n_features, k) for k in sizes])])
 
@@ -42,7 +46,7 @@ class Subsets:
         return int(self._first[-1])
 
     def masks(self, positions: Integers) -> Mask:
-        """(len(positions), p)"""
+        """Return the subsets at these positions, (len(positions), p)."""
         if self.max_size is None:
             return subsets_at(positions, self.n_features)
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
@@ -61,7 +65,7 @@ class Subsets:
     def blocks(
         self, work: Callable[[Mask], Result], what: str, n_jobs: int | None, progress: ProgressMode
     ) -> Iterator[tuple[slice, Mask, Result]]:
-        """Positions, masks and `work(masks)` of block after block of all subsets."""
+        """Yield positions, masks and `work(masks)` of block after block of all subsets."""
 
         def of_block(start: int) -> tuple[slice, Mask, Result]:
             block = slice(start, min(start + PER_BLOCK, self.n_subsets))
@@ -78,8 +82,7 @@ class Subsets:
 def check_columns(
     method: str, data: MultiEnvironmentData, room: int, max_size: int | None = None
 ) -> None:
-    """Raise where a subset of `max_size` features (None: all) has more columns than the `room` that
-    a fit has."""
+    """Raise if a subset of `max_size` features (None: all) has more columns than a fit can use."""
     widest = np.cumsum(np.sort(data.features.widths)[::-1])
     columns = widest[:max_size].max(initial=0)
     if columns > room:
@@ -92,7 +95,7 @@ def check_columns(
 
 
 def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subsets:
-    """Those that are asked for; raises where one run cannot hold them."""
+    """Return the requested subsets; raise if one run cannot hold them."""
     if max_size is not None:
         check_whole_number("max_size", max_size, 0)
         max_size = None if max_size >= n_features else int(max_size)

@@ -94,7 +94,7 @@ def _last(found: DataCheck, file: Path, given: CheckOptions, roles: Roles) -> st
 
 
 def _command(file: Path, given: CheckOptions, roles: Roles, settings: Mapping[str, Any]) -> str:
-    """What fits the table, in one line"""
+    """Return the command that fits the table, in one line."""
     from .inputs import needs_whole
 
     stated = {

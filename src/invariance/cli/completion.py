@@ -50,8 +50,10 @@ def _for_shell(names: Iterable[str], before: str = "") -> list[str]:
 
 
 def _columns(context: typer.Context) -> list[str]:
-    """Of the first argument that is a table or a folder of tables; none where it cannot be read:
-    prompts stay clean."""
+    """Return the columns of the first argument that is a table or a folder of tables.
+
+    Empty if it cannot be read: prompts stay clean.
+    """
     for argument in context.meta[TYPED][1:]:
         path = Path(argument).expanduser()
         path = (

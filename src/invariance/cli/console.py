@@ -78,7 +78,7 @@ def messages(options: SpeechOptions) -> Iterator[None]:
 
 
 class _Notes(logging.Handler):
-    """What the package logs, as notes."""
+    """Show what the package logs as notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say("note", record.getMessage())

@@ -122,8 +122,7 @@ def fit_model(
 
 
 def _whole_table(given: FitOptions) -> Need | None:
-    """What was asked that needs the whole table, which is read in pieces only if --stream says
-    so"""
+    """Return the option that needs the whole table, which is read in pieces only with --stream."""
     settings = needing_the_table(given.missing, given.columns)
     return (
         Need(" and ".join(in_shell(name, value) for name, value in settings.items()))
@@ -156,7 +155,7 @@ def try_fit(file: Path, given: FitOptions, content: bytes | None) -> None:
 
 
 def needs_whole(file: Path, given: FitOptions) -> bool:
-    """Whether a file would be read in pieces, and a setting needs the whole table."""
+    """Return whether a file would be read in pieces, and a setting needs the whole table."""
     return bool(needing_the_table(given.missing, given.columns)) and _streams(
         InputFiles([file]), None, given
     )

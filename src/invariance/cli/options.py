@@ -208,7 +208,7 @@ class TableOptions(FileOptions):
         return Environments(drop=drop, merge=merge, min_rows=self.min_rows)
 
     def reading(self) -> dict[str, Any]:
-        """As `MultiEnvironmentData.from_table` takes it."""
+        """Return the options as `MultiEnvironmentData.from_table` takes them."""
         return {"columns": self.columns, "select": self.environments, "missing": self.missing}
 
 
@@ -351,7 +351,7 @@ class FitOptions(ModelOptions, TableOptions):
 
     @property
     def compared(self) -> Any:
-        """As `MultiEnvironmentData.from_table` takes the environment."""
+        """Return the environment as `MultiEnvironmentData.from_table` takes it."""
         from ..data.structure import along
 
         if self.along is None and (self.ar or self.within):
@@ -395,7 +395,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(taker: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    """Of a command or of a group."""
+    """Yield the options of a command or of a group."""
     hints = get_type_hints(taker, include_extras=True)
     described = (
         {field.name: field.metadata["option"] for field in fields(taker)}

@@ -153,7 +153,7 @@ def deliver_fit(
 def source_of_report(
     named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]
 ) -> Source:
-    """How to read the rows again; data : rows or moments; typed : the command"""
+    """Return how to read the rows again; data : rows or moments; typed : the command."""
     command = shlex.join(["invariance", *typed]) if typed else ""
     remark = ""
     if isinstance(data, Moments):
@@ -171,7 +171,7 @@ def source_of_report(
 
 
 def table_arguments(file: str, given: FitOptions) -> Fields:
-    """As `MultiEnvironmentData.from_table` takes them."""
+    """Return arguments as `MultiEnvironmentData.from_table` takes them."""
     return {
         "table": file if given.form == FileFormat() else given.open(Path(file)),
         **_stated(given),

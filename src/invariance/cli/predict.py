@@ -175,8 +175,10 @@ def predicted(
     restricted_mean: float | None = None,
     new_site: bool = False,
 ) -> Predicted:
-    """Of the rows of a table, as the command and the page show them; arguments as options of the
-    command"""
+    """Return predictions for the rows of a table, as the command and the page show them.
+
+    arguments : options of the command
+    """
     import numpy as np
     import pandas as pd
 
@@ -261,8 +263,10 @@ def predicted(
 def read_rows(
     file: TableFile, saved: SavedModel, needed: list[str], environment: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the model needs, with exposure and outcome where they are there; all columns as text
-    with decimal points."""
+    """Return the columns that the model needs, and all columns as text with decimal points.
+
+    The former include exposure and outcome if the table has them.
+    """
     from ..data.checks import quoted, rows_text
     from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns, with_columns

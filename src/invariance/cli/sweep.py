@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(ModelOptions, TableOptions):
-    """With defaults for many features."""
+    """Hold the options of a sweep, with defaults for many features."""
 
     environment: str = setting(MISSING, "COL", "Column of environments.", False, *ENVIRONMENT)
     max_size: int | None = setting(
@@ -182,7 +182,7 @@ def edges(
 def _read(
     named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasured: bool
 ) -> SweepData:
-    """Of several files moments are kept, not rows."""
+    """Return the data of a sweep: of several files moments, not rows."""
     from ..sweeps.data import moments_of_columns, read_sweep_data
 
     columns = given.columns

@@ -160,12 +160,35 @@ class Spline:
 
 
 def spline(column: str, knots: int = 4) -> Spline:
-    """A natural cubic spline of a column, for `groups=`: its knots − 1 columns enter and leave
-    together.
+    """Specify a natural cubic spline of a column, for `groups=`.
 
-    Knots are at quantiles of all rows, equally spaced from 5% to 95%; the curve is linear beyond
-    the outer ones.
+    Its knots − 1 columns enter and leave together. The knots are at quantiles of all rows, equally
+    spaced from 5% to 95%; the curve is linear beyond the outer knots.
 
+    Parameters
+    ----------
+    column : str
+        Name of a numeric column.
+    knots : int, default=4
+        Number of knots, at least 3.
+
+    Returns
+    -------
+    Spline
+        The specification.
+
+    Raises
+    ------
+    SettingError
+        If there are fewer than three knots.
+
+    References
+    ----------
+    Harrell, F. E. (2015), Regression Modeling Strategies, 2nd edition, section 2.4, Springer,
+    doi:10.1007/978-3-319-19425-7.
+
+    Examples
+    --------
     >>> from invariance import BIP, Columns, spline
     >>> BIP(columns=Columns(groups=[spline("age", knots=4)])).columns.groups
     [spline('age', knots=4)]

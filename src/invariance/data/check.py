@@ -47,11 +47,27 @@ Attempt = Callable[[Mapping[str, Any]], object]
 
 @dataclass(frozen=True, repr=False)
 class DataCheck(Rendered):
-    """Result of `check`.
+    """Hold the findings of `check`.
 
-    columns : all of the table; name : of the file; settings : the first remedies of all findings
-        that are no questions,
-    as arguments of `MultiEnvironmentData.from_table`; missing_values : by column and environment
+    It prints as text and shows as HTML.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        Problems with remedies.
+    n_rows : int
+        Rows of the table.
+    columns : tuple of ColumnLook
+        All columns of the table.
+    name : str
+        Name of the file, or "table".
+    outcome, environment : str or None
+        Names of these columns.
+    settings : dict
+        First remedies of all findings that are not questions, as arguments of
+        `MultiEnvironmentData.from_table`.
+    missing_values : MissingValues
+        Missing values by column and environment.
     """
 
     findings: tuple[Finding, ...]
@@ -76,12 +92,12 @@ class DataCheck(Rendered):
     def missing_by_environment(self, percent: bool = False) -> pd.DataFrame:
         """Return missing values by column and environment.
 
-        Values that the settings declare missing are counted too.
+        Values that the settings declare missing are counted as well.
 
         Parameters
         ----------
         percent : bool, default=False
-            Percent of the rows of the environment in place of counts.
+            Whether to return percent of the rows of each environment in place of counts.
 
         Returns
         -------
@@ -91,15 +107,16 @@ class DataCheck(Rendered):
         return self.missing_values.to_frame(percent)
 
     def exclusions(self) -> pd.DataFrame:
-        """Return the rows that stay complete if features with missing values are excluded.
+        """Return the numbers of complete rows if features with missing values are excluded.
 
-        From the features without missing values on, the one is taken in that costs fewest rows.
+        Starting with the features without missing values, the feature that costs the fewest rows is
+        added in each step.
 
         Returns
         -------
         DataFrame
-            One row for each number of features: ``exclude``, ``features``, ``rows``, ``lost``
-            (environments with fewer than three such rows) and ``values`` (rows × features).
+            One row for each number of features: exclude, features, rows, lost (environments with
+            fewer than three such rows) and values (rows × features).
         """
         return self.missing_values.exclusions_to_frame()
 
@@ -114,14 +131,31 @@ class DataCheck(Rendered):
         return [first, *self.missing_values.sections(self.environment)]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each finding."""
+        """Return the findings as a data frame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each finding.
+        """
         import pandas as pd
 
         names = [each.name for each in fields(Finding)]
         return pd.DataFrame([finding.to_plain() for finding in self.findings], columns=names)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Strict JSON, also written to `path`."""
+        """Return strict JSON of the check, and write it to a file if a path is given.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            File to write.
+
+        Returns
+        -------
+        str
+            JSON text.
+        """
         about = {
             name: getattr(self, name)
             for name in ("name", "n_rows", "outcome", "environment", "settings")
@@ -144,35 +178,41 @@ def check(
     columns: Columns | None = None,
     format: FileFormat | None = None,
 ) -> DataCheck:
-    """Look at a table before it is fitted.
+    """Check a table before it is fitted.
 
     With the first remedy of each finding the table is read as a fit reads it. What is refused is
-    mended by its own remedies as far as it has some, and named otherwise.
+    corrected by its own remedies if it has some, and reported otherwise.
 
     Parameters
     ----------
     table : DataFrame or path
         A data frame of any library, or a file.
-    outcome, environment, event, exposure : str, default=None
-        Columns that are no features. Without an environment nothing is compared between
-        environments.
+    outcome, environment : str, default=None
+        Columns that are not features. Without an environment, environments are not compared.
+    event, exposure : str, default=None
+        Columns that belong to the outcome.
     columns : Columns, default=None
-        Which columns are features, and what is known of them.
+        Which columns are features, and how each is read.
     format : FileFormat, default=None
         How a file is written.
 
     Returns
     -------
     DataCheck
-        Findings with remedies, ``settings`` for `MultiEnvironmentData.from_table`, and missing
-        values by environment.
+        Findings with remedies, `settings` for `MultiEnvironmentData.from_table`, and missing values
+        by environment.
+
+    Raises
+    ------
+    DataError
+        If a named column is not in the table, or a file is missing.
 
     Examples
     --------
     >>> from invariance import check
     >>> from invariance.datasets import make_clinical_table
-    >>> found = check(make_clinical_table(), "readmitted", "hospital")
-    >>> sorted({finding.code for finding in found.findings})[:4]
+    >>> result = check(make_clinical_table(), "readmitted", "hospital")
+    >>> sorted({finding.code for finding in result.findings})[:4]
     ['absent', 'codes', 'dates', 'detection_limit']
     """
     given = {"outcome": outcome, "environment": environment, "event": event, "exposure": exposure}

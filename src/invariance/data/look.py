@@ -85,10 +85,25 @@ _NONE_AS_WORD = "None"
 
 @dataclass(frozen=True)
 class Finding:
-    """code : one of `CODES`; column : None: of the whole table; what : a sentence without settings;
-    remedies : any one of them mends it, the first is in `DataCheck.settings`; rows : how many it is
-    about; environments : where it is, if known; asks : it is a question, and none of its remedies
-    is in the settings"""
+    """Describe one problem of a table, with remedies.
+
+    Attributes
+    ----------
+    code : str
+        One of `CODES`.
+    column : str or None
+        The column. None is the whole table.
+    what : str
+        The problem as a sentence.
+    remedies : tuple of Remedy
+        Settings, each of which corrects it. The first is in `DataCheck.settings`.
+    rows : int
+        Number of rows.
+    environments : tuple
+        Labels of the environments in which it occurs, if known.
+    asks : bool
+        Whether it is a question, whose remedies are not in the settings.
+    """
 
     code: str
     column: str | None
@@ -105,7 +120,13 @@ class Finding:
 
     @property
     def message(self) -> Message:
-        """The sentence with its remedies."""
+        """Return the sentence with its remedies.
+
+        Returns
+        -------
+        Message
+            Text.
+        """
         return Message(self.what.removesuffix(".") if self.remedies else self.what, *self.remedies)
 
     def to_plain(self) -> dict[str, Any]:
@@ -117,10 +138,25 @@ class Finding:
 
 @dataclass(frozen=True)
 class ColumnLook:
-    """One column, for people to see. kind : "numbers", "whole numbers", "0 and 1", "text", "dates"
-    or "empty";
-    missing : rows; groups : (label, rows) if there are not too many; as_outcome : the kind it would
-        be, or None"""
+    """Describe one column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Name.
+    kind : {"numbers", "whole numbers", "0 and 1", "text", "dates", "empty"}
+        Kind of its values.
+    n_values : int
+        Number of distinct values.
+    missing : int
+        Rows with missing values.
+    examples : tuple of str
+        Some values.
+    groups : tuple of (label, int)
+        Rows of each value, if there are not too many.
+    as_outcome : OutcomeKind or None
+        Kind of the outcome that it would be.
+    """
 
     name: str
     kind: str

@@ -83,10 +83,74 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MultiEnvironmentData:
-    """Rows of p features and one outcome, each row from one of E environments.
+    """Hold rows of p features and one outcome from E environments.
 
-    Build it with :meth:`from_table` or :meth:`from_arrays`, which check everything; the constructor
-    does not.
+    Use `from_table` or `from_arrays`, which check the data; the constructor does not.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, q)
+        Columns, C order, finite; a feature may have several of the q columns.
+    y : ndarray of shape (N,)
+        Outcome, finite.
+    environment_index : ndarray of shape (N,), int
+        Position of each row's environment in `environments`.
+    feature_names : tuple of str
+        Names of the p features.
+    environments : tuple
+        Labels of the environments in order of first appearance.
+    outcome_name : str, default="y"
+        Name of the outcome.
+    environment_name : str, default=None
+        Name of the column of labels.
+    dropped_features : tuple of str, default=()
+        Features that are constant over all rows.
+    dropped_positions : tuple of int, default=()
+        Their positions among the features as given.
+    dropped_columns : tuple of str, default=()
+        Constant columns of features with further columns.
+    dropped_rows : mapping, default={}
+        {label: rows dropped for missing values}; None stands for rows without a label.
+    truth : ndarray of shape (p,), bool, default=None
+        Invariant features, if known.
+    original_features : tuple of str, default=()
+        Features of the table before any was dropped or screened out.
+    grouping : Features, default=None
+        Which columns of X are one feature. None: each column is one.
+    encoding : Encoding, default=None
+        How the table became X. None: its columns are those of X.
+    constants : mapping of str to float, default={}
+        All dropped columns and their values.
+    environment_notes : tuple of str, default=()
+        Sentences about dropped and merged environments.
+    event : ndarray of shape (N,), default=None
+        1 if the time y ended with the event, 0 if it was censored.
+    exposure : ndarray of shape (N,), default=None
+        Positive time or size at risk of a count y.
+    event_name : str, default=None
+        Name of the events.
+    exposure_name : str, default=None
+        Name of the exposure.
+    classes : tuple, default=None
+        Labels that 0 and 1 of y stand for, if these are not numbers.
+    known_kind : OutcomeKind, default=None
+        Kind of the outcome of the data that these rows were chosen from.
+    design : Design, default=None
+        What environments are compared by, if not by one label.
+    clock : Clock, default=None
+        When rows were recorded, if known.
+    weights : Weights, default=None
+        Frequency weights of the rows of the table, which are repeated here accordingly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from invariance import MultiEnvironmentData
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(6, 2)), rng.normal(size=6)
+    >>> data = MultiEnvironmentData.from_arrays(X, y, ["a", "a", "a", "b", "b", "b"])
+    >>> data.environments, data.counts.tolist()
+    (('a', 'b'), [3, 3])
     """
 
     X: Floats  #: (N, q), C order, finite; a feature may be several of the q columns
@@ -150,7 +214,13 @@ class MultiEnvironmentData:
 
     @property
     def counts(self) -> Integers:
-        """Rows per environment (E,)."""
+        """Return the number of rows of each environment.
+
+        Returns
+        -------
+        ndarray of shape (E,)
+            Rows.
+        """
         return np.bincount(self.environment_index, minlength=self.n_environments).astype(np.int64)
 
     @property
@@ -185,8 +255,15 @@ class MultiEnvironmentData:
 
     @property
     def outcome_kind(self) -> OutcomeKind:
-        """What the outcome is, by its values and by what comes with it; rows that are chosen do not
-        change it."""
+        """Return the kind of the outcome, by its values, events and exposure.
+
+        Choosing rows does not change it.
+
+        Returns
+        -------
+        OutcomeKind
+            The kind.
+        """
         names = self.outcome_name, self.event_name, self.exposure_name
         return self.known_kind or outcome_kind(self.y, *names, self.classes)
 
@@ -209,7 +286,23 @@ class MultiEnvironmentData:
         return tuple(names)
 
     def choosing(self, environments: Sequence[Hashable]) -> MultiEnvironmentData:
-        """The rows of these environments alone; features that are constant there are left out."""
+        """Return the rows of some environments alone.
+
+        Parameters
+        ----------
+        environments : sequence of label
+            Labels.
+
+        Returns
+        -------
+        MultiEnvironmentData
+            Data without features that are constant in these rows.
+
+        Raises
+        ------
+        DataError
+            If a label is unknown.
+        """
         places = np.unique(places_of(environments, self.environments))
         rows = np.isin(self.environment_index, places)
         labels = tuple(self.environments[place] for place in places)
@@ -264,12 +357,15 @@ class MultiEnvironmentData:
         return replace(self, y=(self.y == found[1]).astype(np.float64), classes=found)
 
     def to_frame(self) -> pd.DataFrame:
-        """One table again: the features, the outcome with what comes with it, and the environment
-        labels.
+        """Return the data as one table.
 
-        Columns are those of the table as it was given, where that is known, else those of X; levels
-        are categories, the reference first. Labels without a name are in "environment", or
-        "environment_" if that is taken.
+        Returns
+        -------
+        DataFrame
+            Features, outcome with events and exposure, and environment labels. Columns are those of
+            the original table if known, else those of X; levels are categories, the reference
+            first. Labels without a name are in "environment", or `"environment_"` if that name is
+            taken.
         """
         import pandas as pd
 
@@ -328,24 +424,68 @@ class MultiEnvironmentData:
         columns: Columns | None = None,
         select: Environments | None = None,
     ) -> MultiEnvironmentData:
-        """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or
-        .xlsx file.
+        """Read data from a data frame of any library, or from a .csv, .tsv, .parquet or .xlsx file.
 
-        outcome, environment : columns. An outcome of text or truth values needs two values, which
-            count 0 and 1, sorted environment may also be along("year"), a list of columns whose
-            factors are crossed, or a list of both
-        missing : "drop" leaves out rows with missing values; "level" those that lack numbers, and
-            gives categories a level of missing values
-        event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0
-            where it was censored
-        exposure : column of what the outcome counts events of, such as years at risk
-        weights : column of how many rows each row counts as: 2 repeats it, 0 leaves it out
-        decimal, thousands : how numbers are written in text, "," for 1,5
-        features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or with
-        weights all as
-            `columns`
-        drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as
-            `select`
+        Parameters
+        ----------
+        table : data frame, str or Path
+            The table.
+        outcome : str
+            Column of the outcome. Text or truth values must have two values, which count 0 and 1,
+            sorted.
+        environment : str, Along or sequence of these
+            Column of the labels, `along("year")`, or several factors that are crossed.
+        features : sequence of str, default=None
+            Features. None is all other columns except `exclude`.
+        missing : {"error", "drop", "level"}, default="error"
+            Treatment of missing values. "drop" drops rows with missing values; "level" drops rows
+            with missing numbers, and gives categories a level of missing values.
+        exclude : sequence of str, default=()
+            Columns that are not features.
+        categorical : "auto", sequence of str or mapping, default="auto"
+            Columns whose values are levels, as in `Columns`.
+        numeric : sequence of str, default=()
+            Columns of text that are read as numbers.
+        groups : mapping or list of spline, default=None
+            Columns that enter together, as in `Columns`.
+        below_limit : {"half", "limit", "missing"}, default=None
+            Value of entries below a limit of detection, such as '<0.5'.
+        na : mapping of str to sequence, default={}
+            Values that stand for missing ones by column.
+        drop_environments : sequence of label, default=()
+            Environments that are dropped.
+        merge_environments : mapping of label to sequence of label, default={}
+            {new label: labels that become one environment}.
+        min_rows : int, default=0
+            Environments with fewer rows are dropped.
+        event : str, default=None
+            Column of 0 and 1: 1 if the time, the outcome, ended with the event, 0 if it was
+            censored.
+        exposure : str, default=None
+            Column of the time or size at risk of a count, such as years of observation.
+        weights : str, default=None
+            Column of frequency weights: 2 repeats a row, 0 drops it.
+        decimal : {".", ","}, default=None
+            Decimal sign of numbers that are written as text.
+        thousands : str, default=None
+            Sign between groups of three digits of such numbers.
+        columns : Columns, default=None
+            Settings of columns together.
+        select : Environments, default=None
+            Settings of environments together.
+
+        Returns
+        -------
+        MultiEnvironmentData
+            The data.
+
+        Raises
+        ------
+        DataError
+            If the table cannot be used or its file is missing; the message has columns and
+            remedies.
+        SettingError
+            If a setting is unknown or contradicts another one.
         """
         check_known("missing", missing, MISSING)
         parts_of_columns = Columns(
@@ -440,18 +580,61 @@ class MultiEnvironmentData:
         design: Design | None = None,
         clock: Clock | None = None,
     ) -> MultiEnvironmentData:
-        """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X
-        is not copied.
+        """Read data from arrays or data frames.
 
-        environments : None: a single one, "all"
-        feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series
-            y, else "y"
-        missing, exclude, categorical, numeric, groups, columns, drop_environments,
-        merge_environments, min_rows : as in
-            `from_table`
-        event, exposure, weights : as in `from_table`, one value per row
-        design : in place of environments, as `Design.read` makes it of columns
-        clock : when rows were taken, by default as a time index of X says it
+        Parameters
+        ----------
+        X : array-like of shape (N, p)
+            Features. A float64 array in C order is not copied.
+        y : array-like of shape (N,) or (N, 1)
+            Outcome.
+        environments : array-like of shape (N,), default=None
+            Hashable label of each row. None is a single environment "all".
+        feature_names : sequence of str, default=None
+            Names. None takes those of a data frame X, else x0, x1, ...
+        outcome_name : str, default=None
+            Name. None takes that of a series y, else "y".
+        missing : {"error", "drop", "level"}, default="error"
+            Treatment of missing values. "drop" drops rows with missing values; "level" drops rows
+            with missing numbers, and gives categories a level of missing values.
+        exclude : sequence of str, default=()
+            Columns that are not features.
+        categorical : "auto", sequence of str or mapping, default="auto"
+            Columns whose values are levels, as in `Columns`.
+        numeric : sequence of str, default=()
+            Columns of text that are read as numbers.
+        groups : mapping or list of spline, default=None
+            Columns that enter together, as in `Columns`.
+        drop_environments : sequence of label, default=()
+            Environments that are dropped.
+        merge_environments : mapping of label to sequence of label, default={}
+            {new label: labels that become one environment}.
+        min_rows : int, default=0
+            Environments with fewer rows are dropped.
+        event : array-like of shape (N,), default=None
+            1 if the time y ended with the event, 0 if it was censored.
+        exposure : array-like of shape (N,), default=None
+            Positive time or size at risk of a count y.
+        weights : array-like of shape (N,), default=None
+            Frequency weights, whole numbers; 0 drops a row.
+        columns : Columns, default=None
+            Settings of columns together.
+        design : Design, default=None
+            What environments are compared by, in place of labels, as `Design.read` makes it.
+        clock : Clock, default=None
+            When rows were recorded. None takes a time index of X.
+
+        Returns
+        -------
+        MultiEnvironmentData
+            The data.
+
+        Raises
+        ------
+        DataError
+            If the data cannot be used; the message names the columns and the remedies.
+        SettingError
+            If a setting is unknown or contradicts another one.
         """
         check_known("missing", missing, MISSING)
         y, environments, event, exposure, weights = aligned(

@@ -464,14 +464,52 @@ def read_table(
     thousands: str | None = None,
     as_text: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file, written as `FileFormat` states
-    or as it shows.
+    """Read a table from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
-    as_text : columns that stay as they are written, such as those of environments and codes
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    sep : str, default=None
+        Separator of the cells of a text file, one character or "tab". None detects it.
+    decimal : {".", ","}, default=None
+        Decimal sign. None detects it.
+    encoding : str, default=None
+        Encoding. None is UTF-8.
+    sheet : str, default=None
+        Sheet of an Excel file.
+    na : sequence of str, default=()
+        Further words or numbers for missing values.
+    thousands : str, default=None
+        Sign between groups of three digits, which is never guessed.
+    as_text : sequence of str, default=()
+        Columns that stay as they are written, such as labels of environments and codes.
 
-    A DataWarning tells of decimal commas that nobody stated, of columns without a name, which are
-    left out, and of columns whose numbers are written in several ways, 01 and 1: labels would be
-    lost.
+    Returns
+    -------
+    DataFrame
+        The table.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, cannot be read as a table, or is ambiguous.
+
+    Warns
+    -----
+    DataWarning
+        If decimal commas were detected, columns without a name were dropped, or numbers of a column
+        are written in several ways, such as 01 and 1, which would be different labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from invariance import read_table
+    >>> file = Path(tempfile.mkdtemp()) / "patients.csv"
+    >>> _ = file.write_text("age;pulse" + chr(10) + "64;71,5" + chr(10))
+    >>> read_table(file, decimal=",")["pulse"].tolist()
+    [71.5]
     """
     file = TableFile.of(
         path, sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na

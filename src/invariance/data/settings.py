@@ -32,12 +32,33 @@ Merged = Mapping[Hashable, Sequence[Hashable]]
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """How a file is written; None: as the file shows.
+    """Describe how a file is written; settings that are None are detected.
 
-    sep : between the cells of a text file, one sign or "tab"; decimal : "." or ","; thousands :
-        between groups of three
-    digits, never guessed; encoding : UTF-8 unless stated; sheet : of an Excel file; na : further
-    words or numbers that stand for missing values
+    Parameters
+    ----------
+    sep : str, default=None
+        Separator of the cells of a text file, one character or "tab".
+    decimal : {".", ","}, default=None
+        Decimal sign.
+    thousands : str, default=None
+        Sign between groups of three digits, which is never guessed.
+    encoding : str, default=None
+        Encoding. None is UTF-8.
+    sheet : str, default=None
+        Sheet of an Excel file.
+    na : sequence of str, default=()
+        Further words or numbers for missing values.
+
+    Raises
+    ------
+    SettingError
+        If a value is unknown, or two signs are the same.
+
+    Examples
+    --------
+    >>> from invariance import FileFormat
+    >>> FileFormat(sep=";", decimal=",").sep
+    ';'
     """
 
     sep: str | None = None
@@ -76,20 +97,47 @@ class FileFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of a table are features, and how each is read.
+    """Set which columns of a table are features, and how each is read.
 
-    features : None: all but outcome, environment and `exclude`
-    categorical : columns whose values are levels, {column: levels, the reference first}, or "auto":
-        by their type
-    numeric : columns of text to read as numbers
-    groups : {feature: columns that enter together}, or splines, [spline("age", knots=4)]
-    handle_unknown : "error", or "ignore": a level that the training rows lack counts as the
-        reference
-    environment : column of the environment labels, along("year"), or a list of such
-    below_limit : what a value such as '<0.5' counts as: "half" of the limit, the "limit", or
-        "missing"
-    na : {column: values that stand for missing ones}, {"bmi": [999]}
-    weights : column of how many rows each row counts as, 0 for none
+    Parameters
+    ----------
+    features : sequence of str, default=None
+        Features. None is all columns except outcome, environment and `exclude`.
+    exclude : sequence of str, default=()
+        Columns that are not features.
+    categorical : "auto", sequence of str or mapping, default="auto"
+        Columns whose values are levels, or {column: levels, the reference first}. "auto" decides by
+        their type.
+    numeric : sequence of str, default=()
+        Columns of text that are read as numbers.
+    groups : mapping or list of spline, default=None
+        Columns that enter and leave together, {feature: columns}, or splines,
+        `[spline("age", knots=4)]`.
+    handle_unknown : {"error", "ignore"}, default="error"
+        Treatment of levels that the training rows do not have; "ignore" takes the reference.
+    environment : str, Along or list of these, default=None
+        Column of the environment labels, `along("year")`, or several factors.
+    below_limit : {"half", "limit", "missing"}, default=None
+        Value of entries below a limit of detection, such as '<0.5'.
+    na : mapping of str to sequence, default={}
+        Values that stand for missing ones by column, `{"bmi": [999]}`.
+    weights : str, default=None
+        Column of frequency weights; 0 drops a row.
+
+    Raises
+    ------
+    SettingError
+        If a value is unknown or has the wrong form.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Columns
+    >>> from invariance.datasets import make_example
+    >>> table = make_example().to_frame()
+    >>> columns = Columns(exclude=["salt"], environment="hospital")
+    >>> y = table.pop("blood_pressure")
+    >>> BIP(columns=columns).fit(table, y).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     features: Sequence[str] | None = None
@@ -159,11 +207,27 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> Plac
 
 @dataclass(frozen=True, kw_only=True)
 class Environments:
-    """Which environments of a table to use.
+    """Set which environments of a table are used.
 
-    drop : labels to leave out; merge : {new label: labels that become one environment}, both of
-        labels of the table;
-    min_rows : environments with fewer rows, after that, are left out
+    Parameters
+    ----------
+    drop : sequence of label, default=()
+        Environments that are dropped.
+    merge : mapping of label to sequence of label, default={}
+        {new label: labels that become one environment}, of labels of the table.
+    min_rows : int, default=0
+        Environments with fewer rows, after merging, are dropped.
+
+    Raises
+    ------
+    DataError
+        If a value has the wrong form.
+
+    Examples
+    --------
+    >>> from invariance import Environments
+    >>> Environments(drop=["east"], min_rows=50).drop
+    ('east',)
     """
 
     drop: Sequence[Hashable] = ()

@@ -67,22 +67,40 @@ class Along:
 
 
 def along(column: str, ar: int = 0, within: str | None = None) -> Along:
-    """A column of numbers or dates, such as time or dose, along which coefficients must stay the
-    same: for `environment=`, alone or in a list with columns of labels.
+    """Specify a numeric column or dates along which coefficients must stay the same.
 
-    ar : rows follow each other along it, and the noise of each depends on that of so many rows
-        before, the next one in time first; 2 is a good start, 4 for quarters. Steps are differences
-        of the column, the most frequent one being one step; a longer one is a gap, where a new
-        sequence begins, and a clock that goes by parts of a step is refused
-    within : column of what has a sequence of its own, such as the states of a panel
+    It is used for `environment=` or `environments=`, alone or in a list with columns of labels.
 
+    Parameters
+    ----------
+    column : str
+        Name of the column, such as time or dose.
+    ar : int, default=0
+        Order of autoregressive noise: rows follow each other along the column. 2 is a good start, 4
+        for quarters. Steps are differences of the column; the most frequent difference is one step,
+        a longer one is a gap, after which a new sequence begins, and parts of a step are refused.
+    within : str, default=None
+        Column whose values have sequences of their own, such as the states of a panel.
+
+    Returns
+    -------
+    Along
+        The specification.
+
+    Raises
+    ------
+    SettingError
+        If ar is not a whole number from 0 on, or `within` is given without ar.
+
+    Examples
+    --------
     >>> import numpy as np, pandas as pd
     >>> from invariance import BIP, along
     >>> rng = np.random.default_rng(0)
     >>> years = np.repeat(np.arange(1980, 2000), 10)
     >>> table = pd.DataFrame({"year": years, "rain": rng.normal(size=200)})
-    >>> grown = 2.0 * table["rain"] + rng.normal(size=200)
-    >>> model = BIP().fit(table, grown, environments=along("year"))
+    >>> growth = 2.0 * table["rain"] + rng.normal(size=200)
+    >>> model = BIP().fit(table, growth, environments=along("year"))
     >>> model.selected_features_, model.invariant_
     (('rain',), True)
     """

@@ -1,4 +1,4 @@
-"""From a posterior to what a person does: which features to use."""
+"""Decisions: from a posterior to the features to use, whether they are invariant, and why."""
 
 from .decision import Decision
 from .rules import BestCompatible, Median, Mode, Threshold

@@ -1,5 +1,7 @@
-"""What differs where environments are no single label: by which factor, which coefficient along the
-variable, cells."""
+"""Differences between environments that are not given by one label.
+
+They are split by factor, by coefficient along the variable, and by cell.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +59,13 @@ class Cells:
 
 @dataclass(frozen=True)
 class Components:
-    """Of one subset: tests of each factor given the others, of the variable given the factors;
-    change : None where none is found; cells : None without several factors, with few rows in each,
-    or where they are the levels of one factor;
-    sees_factors : False where a remark of the model says that their test sees little"""
+    """Hold tests of one subset: of each factor given the others, of the variable given the factors.
+
+    change : None if none is found; cells : None without several factors, with few rows in each, or
+        if they
+    are the levels of one factor; sees_factors : False if a remark of the model states that their
+    test has little power
+    """
 
     design: Design
     tests: tuple[ComponentTest, ...]
@@ -70,7 +75,7 @@ class Components:
 
     @property
     def differing(self) -> str:
-        """Where coefficients differ, and where they do not: "by state, not by year"."""
+        """Return by what coefficients differ, and by what not: "by state, not by year"."""
         beyond = [test for test in self.tests if test.p_value < _FOUND]
         beyond = beyond or [test for test in self.tests if test.p_exact < _FOUND]
         alike = [
@@ -124,7 +129,7 @@ class Components:
 
     @property
     def content(self) -> Fields:
-        """As `to_json` takes it."""
+        """Return the fields as `to_json` takes them."""
         tests = [test._asdict() for test in self.tests]
         return {
             "compared": self.design.in_words,
@@ -143,7 +148,7 @@ def _p_values(p_value: float, p_exact: float) -> str:
 
 
 def components_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Components | None:
-    """Of a subset (p,); None of models of one label, and outside the support."""
+    """Return the components of a subset (p,); None for one label, and outside the support."""
     if not isinstance(model, StructuredDeviations) or model.swept(mask[None])[0] is None:
         return None
     tests = model.component_tests(mask, tolerance)
@@ -158,8 +163,10 @@ def components_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Compon
 
 
 def change_of(curves: Curves, design: Design) -> Change:
-    """Of the coefficient with the smallest p-value, in that third of the rows where its curve is
-    farthest from what it is where nothing changes."""
+    """Return the change of the coefficient with the smallest p-value.
+
+    It is in that third of the rows in which its curve is farthest from a constant coefficient.
+    """
     j = int(np.argmin(curves.p_values))
     thirds = np.array_split(np.arange(len(curves.values)), 3)
     away = [float(np.mean(curves.estimates[third, j] - curves.common[j])) for third in thirds]

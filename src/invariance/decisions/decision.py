@@ -498,7 +498,13 @@ class Decision(Rendered):
 
     @cached_property
     def evidence(self) -> SubsetEvidence:
-        """Of the chosen subset."""
+        """Return the evidence on the selected subset.
+
+        Returns
+        -------
+        Evidence
+            Its fields are numbers.
+        """
         return self.findings.judge.evidence(self.mask[None]).one()
 
     @cached_property
@@ -519,13 +525,25 @@ class Decision(Rendered):
 
     @property
     def invariant(self) -> bool:
-        """Whether effects, baseline and noise of the chosen subset are the same, up to the
-        tolerance, or no difference was found."""
+        """Return whether invariance of the selected subset is compatible with the data.
+
+        Returns
+        -------
+        bool
+            True if effects, baseline and noise are the same up to the tolerance, or no difference
+            was found.
+        """
         return self.level == Level.full and self.verdict.grade in (Grade.alike, Grade.no_difference)
 
     @cached_property
     def rejected(self) -> bool:
-        """Whether the data speak against the invariance of the selected features."""
+        """Return whether invariance of the selected subset is rejected.
+
+        Returns
+        -------
+        bool
+            True if its p-value is below the lower level of the tolerance.
+        """
         predictive = vars(self.findings).get("predictive")
         if predictive is not None and (predictive.mode_mask == self.mask).all():
             return False
@@ -538,13 +556,24 @@ class Decision(Rendered):
 
     @property
     def is_compatible(self) -> bool:
-        """Whether the chosen subset is one of the compatible ones, whose level may be higher."""
+        """Return whether the selected subset is compatible at the level that was reached.
+
+        Returns
+        -------
+        bool
+            True if its p-value reaches the level that subsets had to reach.
+        """
         return self.evidence.p_invariant >= self.accepted.level
 
     @property
     def level(self) -> str:
-        """The level of invariance at which the chosen subset is compatible, "none" if it is at
-        none."""
+        """Return the level of invariance at which the selected subset is compatible.
+
+        Returns
+        -------
+        str
+            "full", "effects", "effects, noise free" or "none".
+        """
         if self.n_environments < 2 or not self.is_compatible:
             return NO_LEVEL
         return str(self.findings.level)
@@ -574,8 +603,13 @@ class Decision(Rendered):
 
     @cached_property
     def baseline(self) -> BaselineDifference | None:
-        """Whether baselines are the same, given those effects; None if environments are not one
-        label."""
+        """Test whether baselines are the same, given the effects of the selected features.
+
+        Returns
+        -------
+        BaselineDifference or None
+            None if environments are not given by one label.
+        """
         outcome_name = self.findings.posterior.outcome_name
         return baseline_of(self.model, self.mask, outcome_name, self.predictions.outcome.kind)
 
@@ -592,12 +626,24 @@ class Decision(Rendered):
 
     @cached_property
     def noise(self) -> NoiseChecks | None:
-        """Checks of the chosen subset's residuals; None where there are none to make."""
+        """Check the residuals of the selected subset.
+
+        Returns
+        -------
+        NoiseChecks or None
+            None if the model does not have residuals to check.
+        """
         return noise_checks(self.model, self.mask, self.tolerance)
 
     @cached_property
     def features(self) -> tuple[FeatureRole, ...]:
-        """The chosen features in their order, then the others, by how much they would add to R²."""
+        """Return the role of each feature.
+
+        Returns
+        -------
+        tuple of FeatureRole
+            The selected features in their order, then the others by the R² that they would add.
+        """
         return feature_roles(self.findings, self.mask, self.compatible, self.fell_back)
 
     @property
@@ -608,8 +654,16 @@ class Decision(Rendered):
 
     @property
     def absorbed_baselines(self) -> int:
-        """Return how many of the E − 1 differences between baselines selected features absorb that
-        are constant within every environment: these differences are not tested."""
+        """Return how many differences between baselines the selected features absorb.
+
+        Features that are constant within every environment absorb them. These differences, of E −
+        1, are not tested.
+
+        Returns
+        -------
+        int
+            Number of differences.
+        """
         return absorbed_baselines(self.findings.target.model, self.mask)
 
     @cached_property
@@ -627,8 +681,13 @@ class Decision(Rendered):
 
     @property
     def posterior(self) -> Posterior:
-        """By which the rule selects: the predictive one or, where no subset is compatible or the
-        rule asks for it, the paper's."""
+        """Return the posterior by which the rule selects.
+
+        Returns
+        -------
+        Posterior
+            The predictive posterior, or the paper's if the rule uses it or no subset is compatible.
+        """
         return self.findings.ranking(self.rule)
 
     @property
@@ -650,8 +709,13 @@ class Decision(Rendered):
 
     @cached_property
     def curves(self) -> Curves | None:
-        """Level and coefficients along the variable; None where environments are not compared along
-        one."""
+        """Return level and coefficients along the variable that environments are compared by.
+
+        Returns
+        -------
+        Curves or None
+            None if environments are not compared along a variable.
+        """
         model = self.model
         if (
             not isinstance(model, StructuredDeviations)
@@ -663,8 +727,13 @@ class Decision(Rendered):
 
     @cached_property
     def worst(self) -> WorstEnvironment | None:
-        """The environment that deviates most from all others given the chosen subset, where that is
-        significant: its p-value is below 0.05/E. None where environments are no single label."""
+        """Return the environment that deviates most from all others, given the selected subset.
+
+        Returns
+        -------
+        WorstEnvironment or None
+            None if its p-value is not below 0.05/E, or environments are not given by one label.
+        """
         return self._worst_by(self.findings.target.model)
 
     @cached_property
@@ -684,9 +753,14 @@ class Decision(Rendered):
 
     @cached_property
     def effective_tolerance(self) -> float:
-        """Share of themselves by which the coefficients of the chosen subset may differ: rho, or
-        less where the signal is so strong that such differences would explain more of the residual
-        variance than is tolerated."""
+        """Return the tolerated relative difference of the coefficients of the selected subset.
+
+        Returns
+        -------
+        float
+            The rho of the tolerance, or less if the signal is so strong that such differences would
+            explain more of the residual variance than is tolerated.
+        """
         model = self.model
         rho = self.tolerance.rho
         signal = model.signal_of(model.gain_many(self.mask[None]))
@@ -715,8 +789,13 @@ class Decision(Rendered):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether the chosen features predict alike everywhere, in a grade and in a few
-        sentences."""
+        """Return the verdict on invariance of the selected features.
+
+        Returns
+        -------
+        Verdict
+            A grade and sentences.
+        """
         return verdict_on(self)
 
     @property
@@ -746,9 +825,14 @@ class Decision(Rendered):
 
     @cached_property
     def by_tolerance(self) -> dict[float, Names | None]:
-        """What the rule would select at other tolerances of differences between coefficients, and
-        at that of the fit; None where no subset is compatible. Empty where the rule does not ask
-        what is compatible."""
+        """Return the selection at other tolerated differences of coefficients.
+
+        Returns
+        -------
+        dict of float to tuple of str or None
+            {rho: selected features}, also for the rho of the fit; None if no subset is compatible.
+            Empty if the rule does not depend on compatibility.
+        """
         if not self._asks_for_compatible:
             return {}
         own = self.tolerance.rho
@@ -779,7 +863,13 @@ class Decision(Rendered):
 
     @property
     def prediction(self) -> Choice:
-        """Whether all features predict, or the selected ones, and why."""
+        """Return whether all features predict or the selected ones, with the reason.
+
+        Returns
+        -------
+        Choice
+            Errors of both in held-out environments, and the choice.
+        """
         return self.predictions.choice
 
     @property
@@ -857,24 +947,29 @@ class Decision(Rendered):
         return heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
-        """Return coefficients of the chosen subset with intervals, in each environment and in the
-        pool of all.
+        """Return coefficients of the selected subset, for the pool and each environment.
 
-        By maximum likelihood, also if the model keeps its fits finite by pseudo-data, which shrink
-        `coef_`. If features separate the outcome of an environment, or it has no events, that is
-        infinite: the estimate with pseudo-data then stands there, marked.
+        They are maximum likelihood estimates with intervals, also if the model keeps its fits
+        finite by pseudo-data, which shrink `coef_`. If maximum likelihood is infinite, because
+        features separate the outcome of an environment or it has no events, the estimate with
+        pseudo-data is given and marked.
 
         Parameters
         ----------
         coverage : float, default=0.95
-            Of the intervals.
+            Confidence level of the intervals, between 0 and 1.
 
         Returns
         -------
         DataFrame
             One row for each column and environment, the pool ("pooled") first: column, environment,
-            estimate, lower, upper, infinite (whether maximum likelihood has no finite value), note.
-            NaN where a column is constant or a combination of others, which the note says.
+            estimate, lower, upper, infinite (whether the maximum likelihood estimate is infinite),
+            note. NaN if a column is constant or a combination of others, as the note states.
+
+        Raises
+        ------
+        SettingError
+            If coverage is not between 0 and 1.
         """
         import pandas as pd
 
@@ -914,49 +1009,64 @@ class Decision(Rendered):
         )
 
     def effects(self, coverage: float = 0.95, by_environment: bool = False) -> pd.DataFrame:
-        """Return the effect of each column per readable unit, with how it differs between
-        environments.
+        """Return the effect of each column per unit, and its heterogeneity between environments.
 
         Effects are differences of the outcome or ratios of odds, rates, hazards or means:
-        coefficients of `coefficients` times `size` and, of ratios, their exponential. With a link
-        of a family's own they are neither, and are refused.
+        `coefficients` times `size`, for ratios with the exponential. A family with a link of its
+        own is refused.
 
         Parameters
         ----------
         coverage : float, default=0.95
-            Of the intervals, and of those for a new environment.
+            Confidence level of the intervals, also of those for a new environment.
         by_environment : bool, default=False
-            Whether a row for each environment follows the one of all rows together.
+            Whether rows for each environment follow the row of all environments.
 
         Returns
         -------
         DataFrame
-            One row for each column of the selected features, and environment. Columns of curves
-            have no unit and are not in it.
+            One row for each column of the selected features, and environment. Columns of curves,
+            which do not have a unit, are not included.
 
-            - feature, column, unit, size : what changes, and by how much
-            - environment : "pooled", of the fit to all rows, or a label
-            - estimate, lower, upper : the effect, with its interval. Ratios are on the ratio scale
-            - standard_error : of a difference, or of the logarithm of a ratio
-            - tau : standard deviation of the effect between environments, of logarithms if it is a
-              ratio, by restricted maximum likelihood from the environments' own estimates
-            - i2 : share of the variance of these estimates that is not due to sampling, as metafor
-              has it
-            - p_interaction : p-value of the same effect in all environments: of Cochran's Q, by
-              Welch's law, which allows for few rows
-            - prediction_lower, prediction_upper : interval for the effect in a new environment,
-              μ ± t(E − 2)·√(τ² + se²) around their random-effects mean, from four environments on
-            - infinite : whether maximum likelihood has no finite value: features separate the
-              outcome, or there are no events. The estimate is then that with pseudo-data. Such
-              environments do not count in tau, i2, p_interaction and the interval for a new one
-            - note : why there is no estimate, or what is special about it
+            - feature, column, unit, size: what changes, and by how much;
+            - environment: "pooled", for the fit to all rows, or a label;
+            - estimate, lower, upper: the effect with its interval. Ratios are on the ratio scale;
+            - standard_error: of a difference, or of the logarithm of a ratio;
+            - tau: standard deviation of the effect between environments, of logarithms for a ratio,
+              by restricted maximum likelihood from the estimates of the environments;
+            - i2: share of the variance of these estimates that is not due to sampling, as in
+              metafor;
+            - p_interaction: p-value of the same effect in all environments, by Welch's version of
+              Cochran's Q, which allows for few rows;
+            - prediction_lower, prediction_upper: interval for the effect in a new environment,
+              μ ± t(E − 2)·√(τ² + se²) around the random-effects mean, from four environments on;
+            - infinite: whether the maximum likelihood estimate is infinite, because features
+              separate the outcome or there are no events. The estimate is then that with
+              pseudo-data. Such environments do not count in tau, i2, p_interaction and the interval
+              for a new environment;
+            - note: why there is no estimate, or a remark on it.
 
-            tau to prediction_upper are NaN in rows of environments, and where these are not one
-            label.
+            From tau to prediction_upper, NaN in rows of environments and if these are not given by
+            one label.
+
+        Raises
+        ------
+        SettingError
+            If coverage is not between 0 and 1, or the family has a link of its own.
+
+        See Also
+        --------
+        coefficients : Return coefficients of columns, without units.
 
         References
         ----------
-        See `invariance.decisions.heterogeneity`.
+        Viechtbauer, W. (2005), Bias and efficiency of meta-analytic variance estimators in the
+        random-effects model, Journal of Educational and Behavioral Statistics 30, 261-293,
+        doi:10.3102/10769986030003261.
+
+        Higgins, J. P. T., Thompson, S. G. and Spiegelhalter, D. J. (2009), A re-evaluation of
+        random-effects meta-analysis, Journal of the Royal Statistical Society A 172, 137-159,
+        doi:10.1111/j.1467-985X.2008.00552.x.
         """
         from .effects import effects
 
@@ -965,10 +1075,23 @@ class Decision(Rendered):
     def plot(
         self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
     ) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the
-        axes, or {name: axes} where there are several. kind: "inclusion", "effects", "left_out",
-        "calibration", "subsets", "coefficients", "environments", "frontier", "along" a variable or,
-        of engine="vi", "trace"."""
+        """Draw one kind of plot.
+
+        Parameters
+        ----------
+        kind : {"inclusion", "effects", "left_out", ...}, default="inclusion"
+            Further kinds are "calibration", "subsets", "coefficients", "environments", "frontier",
+            "along" for environments along a variable, and "trace" for `engine="vi"`.
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure, which notebooks show.
+        top : int, default=None
+            Largest number of features, subsets or environments drawn. None is as many as fit.
+
+        Returns
+        -------
+        Axes or dict of str to Axes
+            The axes, by name if the plot has several.
+        """
         from .plots import plot
 
         return plot(self, kind, ax, top)
@@ -1077,10 +1200,25 @@ class FitSummary(Rendered):
 
 @dataclass(frozen=True)
 class Verdict:
-    """sentence : all of it; environment : that deviates most, if one does significantly; effects,
-    baseline, follows,
-    context : what is the same, what is not, what follows for a new environment, and what was
-        tried"""
+    """State whether the selected features are invariant, as a grade and in sentences.
+
+    Attributes
+    ----------
+    grade : Grade
+        The grade.
+    sentence : str
+        The whole verdict.
+    environment : str or None
+        Label of the environment that deviates most, if it does significantly.
+    effects : str
+        Whether effects are the same.
+    baseline : str
+        Whether baselines are the same.
+    follows : str
+        Consequence for a new environment.
+    context : str
+        What was tested.
+    """
 
     grade: Grade
     sentence: str

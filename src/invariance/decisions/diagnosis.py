@@ -1,5 +1,4 @@
-"""The diagnosis of environments: which one breaks the invariance of a subset, what changes without
-it, what helps."""
+"""The diagnosis of environments: which one violates invariance, and the fit without it."""
 
 from __future__ import annotations
 
@@ -197,12 +196,12 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
 
 @dataclass(frozen=True)
 class Sites:
-    """What small environments cost.
+    """Hold the limits that small environments set.
 
-    largest : most features of a subset that every environment has rows enough for; without : {left
-        out: the same for
-    the others}; enough_rows : least min_rows with which two environments or more are left and
-    subsets may hold all
+    largest : largest size of a subset for which every environment has enough rows; without :
+        {held-out
+    environment: the same for the others}; enough_rows : smallest min_rows with which two
+    environments or more remain and subsets may contain all features
     """
 
     largest: int
@@ -227,10 +226,13 @@ def sites_of(moments: Moments) -> Sites:
 
 @dataclass(frozen=True, eq=False)
 class OwnCoefficients:
-    """Of random deviations in E environments: names : OWN_MEAN, what is expected at the means of
-    its features, and k columns; estimates, margins : (E, 1 + k), half of 95% intervals; usual : (E,
-    1 + k) by the coefficients of all; NaN of columns that are constant there; share : of the
-    noise's variance that deviations explain"""
+    """Hold the coefficients of each of E environments, for random deviations.
+
+    names : OWN_MEAN, the expectation at the means of its features, and k columns; estimates,
+        margins :
+    (E, 1 + k), half of 95% intervals; usual : (E, 1 + k) by the common coefficients; NaN for
+    columns that are constant there; share : of the variance of the noise that deviations explain
+    """
 
     names: Names
     estimates: Floats
@@ -272,25 +274,62 @@ class OwnCoefficients:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Rendered, ComparedEnvironments):
-    """The environments of a fit, for one subset; `print` it, or see `to_dict`.
+    """Show how each environment of a fit deviates from the others, given one subset.
 
-    evidence : on the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why;
-        grade : as the verdict on a selected subset has it
-    tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all
-        environments against one common fit; nothing_compatible : whether no subset is compatible
-        with invariance; all_scored : of all subsets
-    alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and
-        coefficients are not alike within the tolerance; named : the environment behind it: the one
-        that deviates most if the subset is compatible without it or, where nothing is compatible,
-        the one without which the best subset is; None of two environments
-    decisive : environments without which a subset is compatible that predicts better, and with
-        which it is not
-    left_out : without each of three environments or more; refitted : whether with whole fits
-    inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
-    sites : what small environments cost; allowed : that the prior rules subsets out, in words
-    own : of random deviations, coefficients of each environment, None elsewhere
-    level : of invariance: below "full" environments have baselines of their own, which are not
-        compared
+    It prints as text and shows as HTML; `to_dict` has its values.
+
+    Attributes
+    ----------
+    subset : tuple of str
+        Names of the features.
+    outcome_name : str
+        Name of the outcome.
+    tests : tuple of EnvironmentTest
+        Test of each environment against all others.
+    parts : tuple of str
+        Parameters that are tested.
+    feature_names : tuple of str
+        Names of all p features.
+    evidence : Evidence
+        Evidence on the subset; NaN if it cannot be fitted in every environment.
+    unjudged : str
+        Why it cannot be fitted, or "".
+    tolerance : Tolerance
+        Tolerance with the level that subsets had to reach.
+    whole : Deviation or None
+        All environments against one common fit.
+    nothing_compatible : bool
+        Whether no subset is compatible with invariance.
+    all_scored : bool
+        Whether all subsets were scored.
+    left_out : tuple of WithoutEnvironment
+        Results without each of three environments or more.
+    refitted : bool
+        Whether these are whole fits.
+    inclusion, predictive_inclusion : ndarray of shape (p,)
+        Inclusion probabilities of the whole fit; the latter NaN if no subset is compatible.
+    sites : Sites
+        Limits that small environments set.
+    judged_by : str
+        The level in words.
+    allowed : str
+        Subsets that the prior excludes, in words.
+    own : OwnCoefficients or None
+        Coefficients of each environment, for random deviations.
+    level : Level
+        Level of invariance. Below "full" environments have their own baselines, which are not
+        compared.
+    heterogeneity : Heterogeneity
+        Whether the effects are the same.
+    alarm : bool
+        Whether no subset is compatible, or an environment's p-value is below 0.05/E and
+        coefficients differ by more than the tolerance.
+    grade : Grade
+        Grade of the subset, as in a verdict.
+    named : label or None
+        The environment behind an alarm: the one that deviates most or, if no subset is compatible,
+        the one without which the best subset is. None for two environments that cannot be
+        distinguished.
     """
 
     feature_names: Names
@@ -321,7 +360,13 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def worst(self) -> WorstEnvironment | None:
-        """The environment with the smallest p-value."""
+        """Return the environment with the smallest p-value.
+
+        Returns
+        -------
+        WorstEnvironment or None
+            Its label, p-value and the parameters that deviate.
+        """
         return worst_environment(self.tests)
 
     @property
@@ -336,7 +381,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def compatible(self) -> bool:
-        """Whether the subset is compatible with invariance."""
+        """Return whether the subset is compatible with invariance."""
         return self.p_invariant >= self.tolerance.level
 
     @property
@@ -364,8 +409,10 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def freed_by(self) -> WithoutEnvironment | None:
-        """Where nothing is compatible: the environment without which the best subset is, if that
-        predicts anything and the environment is at odds with it."""
+        """Return the environment without which the best subset is compatible, if none is with it.
+
+        The subset must predict, and the environment must deviate from its fit.
+        """
         freeing = [left for left in self.left_out if left.best_r2 > GAIN and self._at_odds(left)]
         return (
             max(freeing, key=lambda left: left.best_r2, default=None)
@@ -375,9 +422,17 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
     @property
     def decisive(self) -> tuple[WithoutEnvironment, ...]:
-        """Where some subset is compatible: environments without which one that predicts better than
-        the diagnosed one is, and with which it is not, the largest gain first. Such an environment
-        either acts on the outcome, or alone unmasks a feature."""
+        """Return environments whose exclusion makes a better predictor compatible.
+
+        Without such an environment a subset is compatible that predicts better than the diagnosed
+        one, and with it the subset is not: the environment acts on the outcome, or it alone shows
+        that a feature is not invariant.
+
+        Returns
+        -------
+        tuple of WithoutEnvironment
+            The largest gain first; empty if no subset is compatible.
+        """
         if self.nothing_compatible:
             return ()
         better = [
@@ -386,8 +441,10 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return tuple(sorted(better, key=lambda left: left.r2 - left.best_r2))
 
     def _at_odds(self, left: WithoutEnvironment) -> bool:
-        """Whether the best subset without an environment is compatible there only, and the
-        environment unlike the others in its fit."""
+        """Return whether the best subset without an environment is compatible only without it.
+
+        The environment must deviate from the others in the fit of that subset.
+        """
         refit = left.refit
         level = self.tolerance.level
         if refit is None or not refit.best_p_invariant >= level > refit.best_p_with:
@@ -403,8 +460,18 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return None if self.worst is None else self.worst.environment
 
     def influence(self, predictive: bool = True) -> pd.DataFrame:
-        """Change of each inclusion probability, of the predictive posterior or the paper's, when an
-        environment is left out: environments × features, NaN where it is not known."""
+        """Return the change of each inclusion probability if an environment is excluded.
+
+        Parameters
+        ----------
+        predictive : bool, default=True
+            Whether to use the predictive posterior, or the paper's.
+
+        Returns
+        -------
+        DataFrame of shape (E, p)
+            NaN if a change is not known.
+        """
         import pandas as pd
 
         name = "predictive_inclusion" if predictive else "inclusion"
@@ -415,7 +482,18 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return pd.DataFrame.from_dict(changes, orient="index", columns=list(self.feature_names))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars of −log₁₀ p for each environment and part."""
+        """Draw −log₁₀ p of each environment and parameter as bars.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes.
+        """
         from .plots import plot_environments
 
         return plot_environments(self, ax)
@@ -433,7 +511,18 @@ class Diagnosis(Rendered, ComparedEnvironments):
             yield Section("Small environments", tuple(_small_environments(self)))
 
     def to_dict(self, luck: ChanceSelection | None = None) -> Fields:
-        """As values that JSON can hold; luck : of the decision, where it was asked for"""
+        """Return the diagnosis as values that JSON can hold.
+
+        Parameters
+        ----------
+        luck : ChanceSelection, default=None
+            Chance of a wrong selection, if it was computed.
+
+        Returns
+        -------
+        dict
+            Values; undefined numbers are None.
+        """
         same = (
             "alarm",
             "grade",
@@ -475,7 +564,20 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return plain
 
     def to_json(self, path: str | Path | None = None, luck: ChanceSelection | None = None) -> str:
-        """`to_dict` as strict JSON, also written to `path`"""
+        """Return strict JSON of `to_dict`, and write it to a file if a path is given.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            File to write.
+        luck : ChanceSelection, default=None
+            Chance of a wrong selection, if it was computed.
+
+        Returns
+        -------
+        str
+            JSON text.
+        """
         return written(self.to_dict(luck), path)
 
 
@@ -486,9 +588,13 @@ def diagnose(
     leave_out: LeaveOut = "auto",
     progress: ProgressMode = "auto",
 ) -> Diagnosis:
-    """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does
-    where all subsets are scored and that takes seconds, and otherwise judges the subset alone, of
-    many environments with random deviations without those that deviate most."""
+    """Return the diagnosis of a subset (p,).
+
+    leave_out : whether to fit again without each environment. "auto" does if all subsets are scored
+        and that
+    takes seconds; otherwise it tests the subset alone, and of many environments with random
+    deviations holds out those that deviate most.
+    """
     if leave_out not in (True, False, "auto"):
         raise SettingError(
             f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto")
@@ -699,7 +805,7 @@ def _p_value(test: EnvironmentTest) -> float:
 
 
 def _own_section(own: OwnCoefficients, tests: tuple[EnvironmentTest, ...]) -> Section:
-    """What is farthest from the usual, in units of its margin"""
+    """Return the section of the largest deviations, in units of their margins."""
     far = np.nan_to_num(np.abs(own.estimates - own.usual) / own.margins)
     order = np.argsort(-far, axis=None, kind="stable")[: min(_MOST_OWN, np.count_nonzero(far))]
     labels = name_labels([str(test.environment) for test in tests], _LONGEST_LABEL)

@@ -53,8 +53,10 @@ class Unit(NamedTuple):
 
 
 def scale_of(decision: Decision) -> str:
-    """What effects are, by the kind of outcome and the link: "difference", "odds ratio", "ratio of
-    means" …"""
+    """Return the name of effects, such as "difference", "odds ratio" or "ratio of means".
+
+    It depends on the kind of outcome and the link.
+    """
     outcome = decision.predictions.outcome
     known = {"identity": "difference", "logit": "odds ratio", "log": outcome.kind.ratio}
     if outcome.link not in known:
@@ -315,7 +317,7 @@ def _rounded(spread: float) -> float:
 
 
 def standard_errors_in_words(decision: Decision) -> str:
-    """Of which likelihood the intervals of the pooled effects are; empty where there are none."""
+    """Return the likelihood of the intervals of the pooled effects; "" without intervals."""
     model = decision.model
     if np.isnan(decision.estimates.errors[-1]).all():
         return ""

@@ -1,4 +1,9 @@
-"""Tests of each environment against all others, given a subset."""
+"""Tests of each environment against all others, given a subset.
+
+The hypothesis p_e(y | x^z) = g(y | x^z) of the paper's assumption 1 (Wu et al. 2025,
+arXiv:2506.22675) is tested for one environment at a time, in its intercept, its slopes and its
+variance.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +88,8 @@ class EnvironmentTests(ABC):
 
     @abstractmethod
     def deviation(self, e: int | None) -> Deviation | None:
-        """Of the environment at place e, or of all; None where the fits cannot be decided."""
+        """Return the deviation of the environment at place e, or of all; None if it cannot be
+        decided."""
 
     def each(self) -> tuple[EnvironmentTest, ...]:
         labelled = zip(self.environments, self.counts.tolist(), strict=True)
@@ -123,9 +129,12 @@ class CheckedTails(EnvironmentTests):
 
 
 class GaussianTests(CheckedTails):
-    """Of intercepts and slopes, by F tests corrected for groups that scatter more than others, and
-    of variances, by Bartlett's test corrected for tails; from second moments or, where these cannot
-    decide, from the rows."""
+    """Test intercepts, slopes and variances of the environments.
+
+    Intercepts and slopes have F tests corrected for unequal variances, variances have Bartlett's
+    test corrected for tails. They are from second moments or, if these are not precise, from the
+    rows.
+    """
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model = model
@@ -171,8 +180,10 @@ class GaussianTests(CheckedTails):
         return found
 
     def _extra_intercepts(self, e: int | None) -> Integers:
-        """(G + 1,) of the fits to the groups and to the pool, beyond one: where baselines are free,
-        the rest of the environments has one for each of them"""
+        """Return the intercepts (G + 1,) beyond one of the fits to the groups and to the pool.
+
+        If baselines are free, the rest of the environments has one for each of them.
+        """
         free = self._model.extra_intercepts
         if e is None:
             return np.append(np.zeros(len(self.environments), np.int64), free)
@@ -184,8 +195,10 @@ class GaussianTests(CheckedTails):
         data: MultiEnvironmentData | Moments,
         centred: MultiEnvironmentData | Moments,
     ) -> Deviation | None:
-        """Of groups, by their data and by the same as if all had the same means, which a fit of
-        common slopes has."""
+        """Return the deviation of groups, by their data and by data with equal means.
+
+        The latter have the fit of common slopes.
+        """
         full = self._model.at_level(Level.full)
         extra = self._extra_intercepts(e)
         assert isinstance(full, GaussianModel)
@@ -240,7 +253,7 @@ class GaussianTests(CheckedTails):
 
 
 class MeanTests(GaussianTests):
-    """Of the coefficients alone, each environment with a variance of its own."""
+    """Test the coefficients alone; each environment has its own variance."""
 
     def deviation(self, e: int | None) -> Deviation | None:
         places = np.arange(len(self.counts))
@@ -271,8 +284,10 @@ class MeanTests(GaussianTests):
         )
 
     def _deviance(self, kept: Mask, apart: Mask) -> Floats | None:
-        """(3,) T of the environments `kept` (E,), its mean and degrees of freedom; None where it
-        cannot be decided."""
+        """Return T of the environments `kept` (E,), its mean and degrees of freedom, (3,).
+
+        None if it cannot be decided.
+        """
         found = self._of_model(self._model.of(with_own_means(self._moments, kept, apart)))
         data = self._model.data
         if found is None and data is not None:
@@ -298,8 +313,11 @@ class MeanTests(GaussianTests):
 
 
 class RandomDeviationTests(CheckedTails):
-    """By exact F tests of an intercept and slopes that one environment has on its own, as far as
-    its rows can tell, and of its mean absolute residual; of all together by the score test."""
+    """Test the intercept and slopes of one environment by exact F tests, and its mean absolute
+    residual.
+
+    They use what its rows can estimate. All environments together have the score test.
+    """
 
     def __init__(self, model: GaussianRandomDeviations, mask: Mask) -> None:
         self._model = model
@@ -401,9 +419,11 @@ class RandomDeviationTests(CheckedTails):
 
 
 class RegressionTests(EnvironmentTests):
-    """By the regression itself, fitted to the groups that are compared. Parts are what the groups'
-    own intercepts gain, what their own slopes gain beyond, and what is left: where that is nothing,
-    there is no third."""
+    """Test environments by the regression itself, fitted to the groups that are compared.
+
+    Parts are the gain of the groups' intercepts, the further gain of their slopes, and the rest, if
+    there is one.
+    """
 
     def __init__(self, model: RegressionModel, mask: Mask) -> None:
         self._specification = model.specification
@@ -452,8 +472,7 @@ class RegressionTests(EnvironmentTests):
 
 
 class StratifiedTests(EnvironmentTests):
-    """Of the slopes, and of the dispersion if there is one, of a regression with a baseline in each
-    environment."""
+    """Test the slopes, and any dispersion, of a regression with a baseline in each environment."""
 
     def __init__(self, model: RegressionModel, mask: Mask) -> None:
         self._model = model
@@ -482,8 +501,8 @@ class StratifiedTests(EnvironmentTests):
 
 
 def _p_value_of_parts(parts: Mapping[str, DeviancePart]) -> float:
-    """Of all parts that were tested, by Bonferroni's rule: of noise with heavy tails they depend on
-    each other."""
+    """Return the p-value of all tested parts by Bonferroni's rule: with heavy tails they are
+    dependent."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
     return min(1.0, len(known) * min(known, default=1.0))
 
@@ -491,8 +510,11 @@ def _p_value_of_parts(parts: Mapping[str, DeviancePart]) -> float:
 def _f_test(
     n: int, joint: float, separate: float, degrees: float, left: float, inflation: float
 ) -> DeviancePart:
-    """What own parameters save, so many of them, where noise saves so many times what equal
-    variances would."""
+    """Return the part of an F test.
+
+    It compares the gain of a number of parameters with the gain that noise of equal variance would
+    give.
+    """
     if degrees <= 0.0:
         return DeviancePart(0.0, None)
     saved = max(joint - separate, 0.0)
@@ -507,7 +529,7 @@ def _chi_square_test(deviance: float, degrees: float, unit: float = 1.0) -> Devi
 
 
 def _less(whole: Floats, part: Floats) -> Floats:
-    """(3,) T, its mean and its degrees of freedom, without those of a part"""
+    """Return T, its mean and its degrees of freedom, (3,), without those of a part."""
     left = whole - part
     return np.append(max(left[0], 0.0), left[1:])
 
@@ -542,8 +564,8 @@ def compared_model(model: BoundModel) -> GaussianModel | RegressionModel | None:
 
 
 def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
-    """Of a subset (p,), in what the model compares environments; raises where there is nothing to
-    compare."""
+    """Return the tests of a subset (p,) in what the model compares; raise if it compares
+    nothing."""
     if model.n_environments < 2:
         raise SettingError("there is one environment: add rows of another one to compare it with.")
     if isinstance(model, RegressionModel):
@@ -576,12 +598,12 @@ class ComparedEnvironments:
 
     @property
     def threshold(self) -> float:
-        """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
+        """Return the p-value of an environment below which there is an alarm: 0.05/E."""
         return ALARM / len(self.tests)
 
 
 def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments:
-    """Of a subset (p,)."""
+    """Return the comparison of environments given a subset (p,)."""
     names = model.features.chosen(mask).names
     tests = environment_tests(model, mask).each()
     return ComparedEnvironments(names, model.observed.outcome_name, tests, model.compares)
@@ -599,8 +621,11 @@ class WorstEnvironment:
 
 
 def worst_environment(tests: tuple[EnvironmentTest, ...]) -> WorstEnvironment | None:
-    """By the smallest p-value and, where several are 0 in float64, by the largest T; None where no
-    test is decided."""
+    """Return the environment with the smallest p-value or, if several are 0 in float64, the largest
+    T.
+
+    None if no test is decided.
+    """
     decided = [(test.environment, test.deviation) for test in tests if test.deviation is not None]
     if not decided:
         return None

@@ -1,5 +1,4 @@
-"""Forest plots: estimates of environments, below them that of all rows together and what a new one
-may have."""
+"""Forest plots: estimates of environments, the pooled one, and the interval for a new one."""
 
 from __future__ import annotations
 
@@ -81,8 +80,10 @@ def environment_axis(ax: Axes, labels: Sequence[object], longest: int) -> None:
 
 
 def _farthest(values: Floats, most: int) -> NDArray[np.intp]:
-    """Of values (k, 1 + E, 3): of more environments than `most`, those farthest from the pool, in
-    order."""
+    """Return the positions of the environments farthest from the pool, at most `most`, in order.
+
+    values : (k, 1 + E, 3)
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = np.abs(values[:, 1:, 0] - values[:, :1, 0]) / (values[:, 1:, 2] - values[:, 1:, 0])
     return np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:most])

@@ -1,5 +1,8 @@
-"""Random-effects meta-analysis: how much an effect differs between environments, and its size in a
-new one."""
+"""Random-effects meta-analysis: how much an effect differs between environments, and its mean.
+
+The effect of environment e is estimated by b_e ~ Normal(β_e, s_e²) with β_e ~ Normal(μ, τ²); τ² is
+estimated by restricted maximum likelihood (Viechtbauer 2005, doi:10.3102/10769986030003261).
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,27 @@ _LARGEST = 10.0
 
 
 class MetaAnalysis(NamedTuple):
-    """How k effects differ between environments, by their own estimates. All arrays are (k,), NaN
-    if not estimable.
+    """Hold the random-effects meta-analysis of k effects over environments.
 
-    n_environments : environments with an estimate and a standard error; tau : standard deviation of
-        the effects between
-    environments; i2 : share of the variance of the estimates that is not due to sampling, τ²/(τ² +
-    s²) with the typical sampling variance s² of Higgins and Thompson, as metafor prints it; q :
-    Cochran's Q; p_value : of equal effects;
-    mean : over environments, and its standard error by inverse variances and by Hartung and Knapp
+    Values that cannot be estimated are NaN.
+
+    Attributes
+    ----------
+    n_environments : ndarray of shape (k,)
+        Environments with an estimate and a standard error.
+    tau : ndarray of shape (k,)
+        Standard deviation of the effects between environments.
+    i2 : ndarray of shape (k,)
+        Share of the variance of the estimates that is not due to sampling, τ²/(τ² + s²), with the
+        typical sampling variance s² of Higgins and Thompson, as in metafor.
+    q : ndarray of shape (k,)
+        Cochran's Q.
+    p_value : ndarray of shape (k,)
+        P-value of equal effects.
+    mean : ndarray of shape (k,)
+        Random-effects mean.
+    standard_error, hartung_knapp : ndarray of shape (k,)
+        Its standard error by inverse variances, and by Hartung and Knapp.
     """
 
     n_environments: Floats
@@ -45,15 +60,25 @@ class MetaAnalysis(NamedTuple):
     hartung_knapp: Floats
 
     def prediction_interval(self, coverage: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends (k,) of intervals for the effect in a new environment.
+        """Return prediction intervals for the effects in a new environment.
 
-        μ̂ ± t(E − 2)·√(τ̂² + se²) with the larger of the two standard errors; NaN below four
-        environments.
+        They are μ̂ ± t(E − 2)·√(τ̂² + se²) with the larger of the two standard errors.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        tuple of ndarray of shape (k,)
+            Lower and upper ends of the intervals; NaN below four environments.
 
         References
         ----------
-        Higgins, Thompson and Spiegelhalter (2009), A re-evaluation of random-effects meta-analysis,
-        doi 10.1111/j.1467-985X.2008.00552.x
+        Higgins, J. P. T., Thompson, S. G. and Spiegelhalter, D. J. (2009), A re-evaluation of
+        random-effects meta-analysis, Journal of the Royal Statistical Society A 172, 137-159,
+        doi:10.1111/j.1467-985X.2008.00552.x.
         """
         enough = self.n_environments >= FEWEST_FOR_PREDICTION
         quantile = t.ppf(0.5 + coverage / 2.0, np.where(enough, self.n_environments - 2.0, np.nan))
@@ -64,24 +89,43 @@ class MetaAnalysis(NamedTuple):
 def heterogeneity(
     estimates: ArrayLike, errors: ArrayLike, freedom: ArrayLike | None = None
 ) -> MetaAnalysis:
-    """Return the meta-analysis of each of k effects by restricted maximum likelihood (REML).
+    """Meta-analyse each of k effects by restricted maximum likelihood (REML).
 
     Parameters
     ----------
-    estimates, errors : (E, k) or (E,)
-        Estimates of environments and their standard errors. An environment without both is left out
-        of an effect.
-    freedom : (E,), optional
+    estimates, errors : array-like of shape (E, k) or (E,)
+        Estimates of the environments and their standard errors. An environment without both is
+        excluded for an effect.
+    freedom : array-like of shape (E,), default=None
         Degrees of freedom of the standard errors. The p-value is then Welch's, which allows for
-        small environments; without them it is that of Q by chi-square.
+        small environments; without them it is from the chi-squared distribution of Cochran's Q.
+
+    Returns
+    -------
+    MetaAnalysis
+        Results for each effect.
 
     References
     ----------
-    Viechtbauer (2005), Bias and efficiency of meta-analytic variance estimators in the
-    random-effects model, doi 10.3102/10769986030003261. Higgins and Thompson (2002), Quantifying
-    heterogeneity in a meta-analysis, doi 10.1002/sim.1186. Hartung and Knapp (2001), doi
-    10.1002/sim.1009. Welch (1951), On the comparison of several mean values, doi
-    10.1093/biomet/38.3-4.330
+    Viechtbauer, W. (2005), Bias and efficiency of meta-analytic variance estimators in the
+    random-effects model, Journal of Educational and Behavioral Statistics 30, 261-293,
+    doi:10.3102/10769986030003261.
+
+    Higgins, J. P. T. and Thompson, S. G. (2002), Quantifying heterogeneity in a meta-analysis,
+    Statistics in Medicine 21, 1539-1558, doi:10.1002/sim.1186.
+
+    Hartung, J. and Knapp, G. (2001), On tests of the overall treatment effect in meta-analysis with
+    normally distributed responses, Statistics in Medicine 20, 1771-1782, doi:10.1002/sim.791.
+
+    Welch, B. L. (1951), On the comparison of several mean values: an alternative approach,
+    Biometrika 38, 330-336, doi:10.1093/biomet/38.3-4.330.
+
+    Examples
+    --------
+    >>> from invariance.decisions.heterogeneity import heterogeneity
+    >>> found = heterogeneity([1.0, 1.2, 0.8, 2.0], [0.1, 0.1, 0.1, 0.1])
+    >>> found.n_environments.tolist(), found.tau.round(2).tolist()
+    ([4.0], [0.52])
     """
     values = np.atleast_2d(np.asarray(estimates, dtype=float).T).T
     squares = np.atleast_2d(np.asarray(errors, dtype=float).T).T ** 2

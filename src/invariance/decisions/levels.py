@@ -1,5 +1,4 @@
-"""Effects and baselines of one subset: whether each is the same in all environments, and by how
-much it differs."""
+"""Effects and baselines of one subset: whether each is the same in all environments."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ LEFT_FREE: dict[str, str] = {
 
 
 class Grade(StrEnum):
-    """How alike environments are given the chosen subset."""
+    """Grade how equal environments are given the selected subset."""
 
     alike = "alike"  # within the tolerance, the whole interval of the difference
     no_difference = "no difference found"
@@ -60,15 +59,21 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Whether the effects of a subset are the same in all environments, whatever their baselines.
+    """State whether the effects of a subset are the same, whatever the baselines.
 
-    same : None where that cannot be told: one environment, no features, or too few rows
-    grade : as of a verdict, of effects alone
-    p_value, p_exact : of effects that are the same up to the tolerance, and exactly
-    difference, low, high : share of themselves by which effects differ between these environments,
-        with a 90% interval
-    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments'
-        own estimates; tau is that of coefficients, per 1 of the column
+    Attributes
+    ----------
+    same : bool or None
+        None if it cannot be decided: one environment, no features, or too few rows.
+    grade : Grade
+        Grade of a verdict on the effects alone.
+    p_value, p_exact : float
+        P-values of effects that are the same up to the tolerance, and exactly.
+    difference, low, high : float
+        Relative difference of effects between these environments, with a 90% interval.
+    by_feature : dict
+        {column: {"tau", "i2", "p_interaction"}} of its effect alone, from the estimates of the
+        environments; tau is the standard deviation of coefficients, per 1 of the column.
     """
 
     same: bool | None
@@ -90,10 +95,19 @@ class Heterogeneity:
 
 @dataclass(frozen=True)
 class BaselineDifference:
-    """Whether environments have the same baseline, given the effects of a subset.
+    """State whether environments have the same baseline, given the effects of a subset.
 
-    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML),
-        in this unit; NaN if baselines have no standard errors
+    Attributes
+    ----------
+    same : bool
+        Whether equal baselines are compatible with the data.
+    p_value : float
+        P-value of equal baselines.
+    sd : float
+        Standard deviation of baselines between environments, by restricted maximum likelihood; NaN
+        if baselines do not have standard errors.
+    unit : str
+        Unit of sd.
     """
 
     same: bool
@@ -116,13 +130,13 @@ def effects_model(model: BoundModel) -> BoundModel:
 
 
 def separates_effects(model: BoundModel) -> bool:
-    """Whether effects are compared apart from baselines, if only by least squares."""
+    """Return whether effects are compared separately from baselines, if only by least squares."""
     return bool(model.lower_levels) or model.level is not Level.full or _of_fits(model)
 
 
 def _of_fits(model: BoundModel) -> bool:
-    """Whether a model without lower levels has linear fits of the environments that can be
-    compared."""
+    """Return whether a model without lower levels has linear fits of the environments to
+    compare."""
     labelled = isinstance(model, MomentModel) and not isinstance(model, StructuredDeviations)
     return labelled and not model.lower_levels and model.level is Level.full
 
@@ -136,8 +150,10 @@ def _compared(model: BoundModel, mask: Mask) -> tuple[BoundModel, Mask]:
 
 
 def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Heterogeneity:
-    """Of the subset (p,); model : of any level; tolerance : with the level that compatible subsets
-    reach"""
+    """Return the heterogeneity of the effects of a subset (p,).
+
+    model : of any level; tolerance : with the level that compatible subsets reach
+    """
     compared, mask = _compared(model, mask)
     chosen = mask[None]
     supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
@@ -178,7 +194,7 @@ def exactly(tolerance: Tolerance) -> Tolerance:
 
 
 def _p_of_effects(test: InvarianceTest) -> float:
-    """Of common effects, without the test of the noise where a model has one of its own."""
+    """Return the p-value of common effects, without a separate test of the noise."""
     return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
 
 
@@ -200,7 +216,10 @@ def _apart_from_dispersion(
 def baseline_of(
     model: BoundModel, mask: Mask, outcome_name: str, kind: OutcomeKind | None
 ) -> BaselineDifference | None:
-    """Of the subset (p,); None if environments are not one label, or nothing can be compared."""
+    """Return the difference of baselines given a subset (p,).
+
+    None if environments are not given by one label, or cannot be compared.
+    """
     free, mask = _compared(model, mask)
     if isinstance(free, FreeBaselineMeanGaussian):
         full: BoundModel = free.shared_baseline
@@ -220,8 +239,10 @@ def baseline_of(
 
 
 def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
-    """By the F test, or by the likelihood ratio of a shared baseline, scaled to its mean under
-    equal ones."""
+    """Return the p-value of equal baselines by the F test or the likelihood ratio.
+
+    The likelihood ratio of a shared baseline is scaled to its mean under equal baselines.
+    """
     if isinstance(full, MomentModel) and isinstance(
         free, SharedNoise | FreeBaselineRandomDeviations
     ):

@@ -63,14 +63,16 @@ class Findings:
 
     @property
     def level(self) -> Level:
-        """Of invariance, at which subsets are judged."""
+        """Return the level of invariance at which subsets are tested."""
         return self.target.model.level
 
     @property
     def holds(self) -> bool:
-        """Whether some subset is compatible with invariance at this level. Below the full one the
-        empty set says nothing, since baselines, and perhaps the noise, are free: the best
-        compatible subset must have a feature."""
+        """Return whether some subset is compatible with invariance at this level.
+
+        Below the full level baselines, and perhaps the noise, are free, so that the empty set is
+        always compatible: the best compatible subset must have a feature.
+        """
         if self.predictive is None:
             return False
         return self.level is Level.full or bool(self.predictive.mode_mask.any())
@@ -91,8 +93,8 @@ class Findings:
         return Findings(target, self.posterior, engine, self.options)
 
     def takes_longer_than(self, other: Findings) -> bool:
-        """Whether the search for compatible subsets takes minutes, and longer than that of the
-        other findings."""
+        """Return whether the search for compatible subsets takes minutes, and longer than the other
+        one."""
         searched = not isinstance(self.engine, Enumeration)
         return searched and search_seconds(self.target) > max(
             _LONGEST_SEARCH, search_seconds(other.target)
@@ -149,14 +151,14 @@ class Findings:
 
     @property
     def cheap_again(self) -> bool:
-        """Whether compatible subsets at another tolerance are found in about a second: counted, not
-        timed."""
+        """Return whether compatible subsets at another tolerance take about a second, by
+        operations."""
         return self._takes_seconds(1.0)
 
     @property
     def cheap_without_each(self) -> bool:
-        """Whether the selection without each environment is found in about 20 seconds: counted, not
-        timed."""
+        """Return whether the selection without each environment takes about 20 seconds, by
+        operations."""
         return self._takes_seconds(_CHEAP_REPETITIONS / self.target.model.n_environments)
 
     def _takes_seconds(self, most: float) -> bool:
@@ -166,7 +168,7 @@ class Findings:
 
     @property
     def score(self) -> PredictiveScore:
-        """By which compatible subsets are weighed."""
+        """Return the score that weights compatible subsets."""
         source = None if self.predictive is None else self.predictive.source
         if isinstance(source, FoundSource):
             return source.score
@@ -191,7 +193,7 @@ class FitSettings:
     def of(
         cls, estimator: Any, rng: np.random.Generator, family: Family | None = None
     ) -> FitSettings:
-        """What the parameters of a BIP name; family : in place of its own"""
+        """Return the settings that the parameters of a BIP name; family : in place of its own."""
         tolerance = Tolerance() if estimator.tolerance is None else estimator.tolerance
         if not isinstance(tolerance, Tolerance):
             raise SettingError(
@@ -223,8 +225,11 @@ class FitSettings:
     def findings(
         self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None
     ) -> Findings:
-        """By one pass of the engine, at the strongest level of invariance that holds; rng : to draw
-        from, by default the random numbers of the fit"""
+        """Return the findings of one pass of the engine, at the strongest level of invariance that
+        holds.
+
+        rng : random generator, by default that of the fit
+        """
         levels = () if self.shares_baselines else target.model.lower_levels
         if self.baseline == "free":
             if not levels:
@@ -263,8 +268,10 @@ class FitSettings:
 
     @property
     def shares_baselines(self) -> bool:
-        """Whether no lower level is tried: as asked, or by a rule or an engine that goes by the
-        paper's posterior."""
+        """Return whether lower levels are not tried.
+
+        They are not if so requested, or with a rule or an engine that uses the paper's posterior.
+        """
         engine = as_engine(self.engine) if self.engine != "auto" else None
         return (
             self.baseline == "shared"
@@ -275,7 +282,7 @@ class FitSettings:
     def of_paper(
         self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None
     ) -> Findings:
-        """By one pass of the engine, at the level of the target."""
+        """Return the findings of one pass of the engine, at the level of the target."""
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.engine, target)
         candidates = None
@@ -303,7 +310,7 @@ def at_level(target: Target, level: Level) -> Target | None:
 
 
 def asks_for_compatible(rule: Rule) -> bool:
-    """Whether a rule selects among the subsets that are compatible with invariance."""
+    """Return whether a rule selects among the subsets that are compatible with invariance."""
     return bool(getattr(rule, "by_prediction", False))
 
 
@@ -332,7 +339,7 @@ def as_baseline(baseline: Any, rule: Rule, engine: str | Engine) -> Baseline:
 
 
 def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
-    """What a reader of a fit to moments should know."""
+    """Yield notes for the reader of a fit to moments."""
     if not isinstance(data, Moments) or data.all_rows is not None:
         return
     if VARIANCE in model.compares and (data.sample is None or model.n_environments > 2):

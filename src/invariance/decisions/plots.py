@@ -1,5 +1,4 @@
-"""Pictures of a decision: effects by environment, environments left out, subsets, and the frontier
-of R²."""
+"""Plots of a decision: effects by environment, held-out environments, subsets, frontier."""
 
 from __future__ import annotations
 
@@ -291,13 +290,13 @@ def _minus_log10(p_values: ArrayLike) -> Floats:
 
 
 def _grid(n_panels: int) -> tuple[int, int]:
-    """How many across, how many down."""
+    """Return the numbers of panels across and down."""
     n_across = min(n_panels, _PANELS_PER_ROW)
     return n_across, -(-n_panels // n_across)
 
 
 def _grid_size(n_panels: int, width: float, height: float) -> Size:
-    """Of panels of this size."""
+    """Return the size of a grid of panels of this size."""
     n_across, n_down = _grid(n_panels)
     return max(_NARROWEST, 1.4 + width * n_across), 0.9 + height * n_down
 
@@ -382,7 +381,7 @@ def _panels(figure: Figure | SubFigure, n: int, **shared: Any) -> list[Axes]:
 def _labelled(
     figure: Figure | SubFigure, panels: Mapping[str, Axes], x: str, y: str, told: str
 ) -> Panels:
-    """With labels of the axes that all panels share, and a headline."""
+    """Return panels with shared labels of the axes and a headline."""
     figure.supxlabel(x, fontsize="medium")
     figure.supylabel(y, fontsize="medium")
     headline(figure, told)
@@ -461,7 +460,7 @@ def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:
 
 
 def _dots_width(held: NDArray[np.intp]) -> float:
-    """In inches."""
+    """Return the width of the dots in inches."""
     return max(2.0, 0.28 * min(len(held), _MOST_COLUMNS))
 
 

@@ -1,9 +1,13 @@
-"""The predictive posterior: model averaging over the subsets that the data do not reject as
-invariant.
+"""The predictive posterior: model averaging over subsets whose invariance is not rejected.
 
-p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = −2 · gain of the pooled fit over
-the empty one + columns of z · max(log N + 2 log p, share · 2 · the largest gain of a compatible
-subset).
+With the p-value p_inv(z) of approximate invariance and N rows of p features::
+
+    p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level]
+    cost(z) = −2 · (log likelihood of the pooled fit of z − of the empty subset)
+              + columns of z · max(log N + 2 log p, share · 2 · largest gain of a compatible subset)
+
+The penalty log N of a column is that of the Bayesian information criterion (Schwarz 1978,
+doi:10.1214/aos/1176344136), and 2 log p accounts for the search among p features.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ SHARE = 0.004
 
 @dataclass(frozen=True, eq=False)
 class PredictiveScore:
-    """How well subsets predict, −inf where they are not compatible with invariance."""
+    """Score how well subsets predict, −inf if they are not compatible with invariance."""
 
     model: BoundModel
     tolerance: Tolerance
@@ -58,11 +62,11 @@ class PredictiveScore:
         return self.model.n_features
 
     def weigh(self, gain: Floats, columns: Floats | Integers) -> Floats:
-        """(S,) −½ cost, from the gain (S,) of pooled fits and their columns (S,)"""
+        """Return −½ cost (S,) from the gain (S,) of pooled fits and their columns (S,)."""
         return gain - 0.5 * self.price * columns
 
     def log_weights(self, masks: ArrayLike) -> Floats:
-        """(S,) −½ cost, whether compatible or not"""
+        """Return −½ cost (S,), also of subsets that are not compatible."""
         chosen = as_masks(masks, self.n_features)
         return self.weigh(self.model.gain_many(chosen), chosen @ self.model.free_columns)
 
@@ -321,7 +325,7 @@ class Candidates:
         return found
 
     def masks(self, rows: Integers) -> Mask:
-        """(m, p) of m candidates, once they are one part"""
+        """Return the subsets (m, p) of m candidates, after they became one part."""
         return self.target.masks(self._parts[0].draws[rows], self._free)
 
     def _first(self, values: Floats) -> int | None:
@@ -416,7 +420,10 @@ class Candidates:
 def _largest_log_prior(
     prior: BoundPrior, columns: Integers, free: Integers, forced: Integers
 ) -> Floats:
-    """(c + 1,) at least that of any subset with so many columns; prior: over the free features"""
+    """Return an upper bound (c + 1,) of the log prior of any subset with each number of columns.
+
+    prior : over the free features
+    """
     odds = np.sort(prior.log_odds)[::-1]
     weights = prior.log_size_weight
     n_forced = int(columns[forced].sum())
@@ -441,8 +448,8 @@ class SoftGate:
     kappa: float
 
     def values(self, flips: FlipGuess, columns: Floats | Integers) -> Floats:
-        """(S,) −½ cost and what is to be paid at the gate, of subsets of so many columns; -inf
-        where not known"""
+        """Return −½ cost (S,) minus a penalty on deviance beyond the allowed one; -inf if not
+        known."""
         known = flips.variance > 0.0
         mean = np.where(known, -2.0 * np.where(known, flips.expected, 0.0), 0.0)
         variance = 4.0 * flips.variance
@@ -463,7 +470,7 @@ Neighbours = Callable[[Mask], Floats]
 
 
 class CompiledNeighbours:
-    """From one factorisation of the subset in each group."""
+    """Score the neighbours of a subset from one factorisation in each group."""
 
     def __init__(self, target: CompiledSampler, model: BoundModel, gate: SoftGate) -> None:
         counts = model.observed.counts
@@ -508,7 +515,7 @@ class CompiledNeighbours:
 
 
 def plain_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
-    """By asking any model about each of them, once."""
+    """Return neighbours that score each subset once by any model."""
 
     def values(masks: Mask) -> Floats:
         gain = model.gain_many(masks)
@@ -564,7 +571,8 @@ _MOST_LISTED = 4096
 
 
 def search_seconds(target: Target) -> float:
-    """How long a search for compatible subsets takes at most, about: counted, not timed."""
+    """Return about how many seconds a search for compatible subsets takes at most, by
+    operations."""
     size = min(_TYPICAL_SIZE, target.prior.max_size, target.model.largest_size)
     return (
         2
@@ -649,8 +657,11 @@ def _searched(
 
 
 def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
-    """(p,) log prior, less its constant, of the subset (p,) with each feature flipped; -inf where
-    that is not open"""
+    """Return the log prior (p,), without its constant, of the subset (p,) with each feature
+    flipped.
+
+    -inf if the flip is not open.
+    """
     size = int(mask.sum())
     weights = np.append(prior.log_size_weight, -np.inf)
     odds = prior.log_odds[mask].sum() + np.where(mask, -prior.log_odds, prior.log_odds)
@@ -661,10 +672,11 @@ def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
 def annealed(
     target: Target, neighbours: Neighbours, rng: np.random.Generator, n_steps: int
 ) -> Mask:
-    """(m, p) the distinct subsets that a search visits, in the order of their packed flags.
+    """Return the distinct subsets (m, p) that an annealed search visits, ordered by their packed
+    flags.
 
-    Each step flips a feature, by the root of how probable the result is, then lets a member go and
-    draws what takes its place. It starts from the forced features.
+    Each step flips a feature, with the square root of the probability of the result, then removes a
+    member and draws its replacement. The search starts from the forced features.
     """
 
     def values(mask: Mask) -> Floats:
@@ -735,7 +747,7 @@ class Examined:
             )
 
     def price_again(self) -> None:
-        """By the largest gain of the compatible subsets that were found."""
+        """Update the penalty by the largest gain of the compatible subsets that were found."""
         compatible = np.flatnonzero(self.log_joint > -np.inf)
         if len(compatible):
             gain = float(self.score.model.gain_many(self.masks[compatible]).max())

@@ -1,4 +1,8 @@
-"""Checks of the residuals of a subset: tails and spreads, order in time, and random forests."""
+"""Checks of the residuals of a subset: tails and spread, order in time, and random forests.
+
+The forests test whether E[(y − E[y | x^z]) (1{e} − P(e | x^z))] is 0 for each environment e, the
+generalised covariance measure of Shah and Peters (2020), arXiv:1804.07203.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,7 @@ class NoiseChecks:
 
     @property
     def sentence(self) -> str | None:
-        """What was found, and what to choose; None where it does not matter."""
+        """Return the finding and what to choose; None if it is not relevant."""
         found = []
         spread_compared = not np.isnan(self.p_spread)
         if self.shape is not None and self.heavy_tails and spread_compared:
@@ -113,9 +117,11 @@ class NoiseChecks:
 
 
 def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
-    """Of a subset (p,) under a linear model by least squares; None for others, for random
-    deviations, with one environment, and where the subset cannot be fitted. Curves have none: no
-    model of the mean alone is at hand that would keep them."""
+    """Return checks of the residuals of a subset (p,) in a linear model by least squares.
+
+    None for other models, for random deviations, with one environment, and if the subset cannot be
+    fitted; also for curves, because a model of the mean alone that keeps them is not available.
+    """
     linear = (
         None
         if model.makes_curves or isinstance(model, GaussianRandomDeviations)
@@ -143,7 +149,8 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
 
 
 def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
-    """From sums over centred columns and standardised residuals; None without rows."""
+    """Return the shape from sums over centred columns and standardised residuals; None without
+    rows."""
     data = model.some_rows
     if data is None:
         return None
@@ -166,7 +173,8 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
 
 
 def _koenker(sums: Floats) -> Shape:
-    """From sums of products (k + 2, k + 2) of 1, k columns, and squared residuals."""
+    """Return the shape from sums of products (k + 2, k + 2) of 1, k columns, and squared
+    residuals."""
     n_rows = sums[0, 0]
     products = (sums - np.outer(sums[0], sums[0]) / n_rows)[1:, 1:]
     squares = np.diagonal(sums)[1:]
@@ -227,9 +235,11 @@ class Autocorrelation:
 
 
 def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
-    """Of the residuals of a subset (p,), in the order of time within environments, rows of one time
-    together; None where it is not known when rows were taken, where the model accounts for it, of
-    times to an event, and outside the support."""
+    """Return the autocorrelation of the residuals of a subset (p,).
+
+    Rows are in the order of time within environments, rows of one time together. None if times are
+    not known or the model accounts for them, for times to an event, and outside the support.
+    """
     data = model.data
     if data is None or kind_of(getattr(model, "specification", None)).censored:
         return None
@@ -284,16 +294,37 @@ _FEWEST_IN_LEAF = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ResidualCheck(Rendered):
-    """A diagnosis of one subset, not a posterior; `print` it, or see `to_dict`.
+    """Hold tests of whether environments differ given a subset, by random forests.
 
-    subset : names; environments : E labels; rows (E,)
-    mean, spread (E,) : p-values that, given the features, the outcome's mean, and how far it
-        scatters, is another one in an environment than in the others
-    p_value : the smallest of them, corrected by Bonferroni's rule
-    r2 : share of the outcome's variance that forests explain in rows that they were not grown on
-    untold : share of the environments' scatter that cannot be told from the features; near 0
-        nothing could be found
-    of_rows : how many there are where those looked at are a sample, else 0
+    It prints as text and shows as HTML; `to_dict` has its values.
+
+    Attributes
+    ----------
+    subset : tuple of str
+        Names of the features.
+    outcome_name : str
+        Name of the outcome.
+    environments : tuple
+        Labels of the E environments.
+    rows : tuple of int
+        Rows of each environment.
+    mean, spread : ndarray of shape (E,)
+        P-values of the same mean, and of the same spread, of the outcome in an environment and in
+        the others, given the features.
+    p_value : float
+        The smallest of them, corrected by Bonferroni's rule.
+    r2 : float
+        Share of the variance of the outcome that forests explain in held-out rows.
+    untold : float
+        Share of the variation of the indicators of environments that forests do not predict from
+        the features. Near 0 the check cannot find differences.
+    of_rows : int
+        Number of rows if a sample of them was used, else 0.
+
+    References
+    ----------
+    Shah, R. D. and Peters, J. (2020), The hardness of conditional independence testing and the
+    generalised covariance measure, Annals of Statistics 48, 1514-1538, arXiv:1804.07203.
     """
 
     subset: Names
@@ -309,18 +340,35 @@ class ResidualCheck(Rendered):
 
     @property
     def alarm(self) -> bool:
-        """Whether p_value is below 0.05."""
+        """Return whether the p-value is below 0.05.
+
+        Returns
+        -------
+        bool
+            True if environments differ.
+        """
         return self.p_value < ALARM
 
     @property
     def worst(self) -> tuple[Hashable, str]:
-        """The environment with the smallest p-value, and what is different there: "mean" or
-        "spread"."""
+        """Return the environment with the smallest p-value, and what differs there.
+
+        Returns
+        -------
+        tuple of label and str
+            Label, and "mean" or "spread".
+        """
         part, place = np.unravel_index(np.argmin([self.mean, self.spread]), (2, len(self.rows)))
         return self.environments[place], ("mean", "spread")[part]
 
     def to_dict(self) -> Fields:
-        """As values that JSON can hold."""
+        """Return the check as values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            Values.
+        """
         names = ("environment", "rows", "p_mean", "p_spread")
         each = zip(
             map(str, self.environments),
@@ -372,13 +420,13 @@ def residual_check(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> ResidualCheck:
-    """Check a subset, given by names or as a mask, for differences between environments of whatever
-    form.
+    """Check for differences between environments of any form, given a subset.
 
-    Random forests predict the outcome and the environment of a row from the features, each row by
-    trees that were not grown on it. Where environments are alike given the features, the residuals
-    of the two are uncorrelated: that is tested for each environment (the generalised covariance
-    measure of Shah and Peters, 2020), and again with squared residuals of the outcome.
+    The subset is given by names or as a mask. Random forests predict the outcome and the
+    environment of a row from the features, each row by trees that were not grown on it. If
+    environments are the same given the features, the residuals of the two are uncorrelated: that is
+    tested for each environment by the generalised covariance measure (Shah and Peters 2020,
+    arXiv:1804.07203), and again with squared residuals of the outcome.
 
     The result depends on random_state and not on n_jobs.
     """
@@ -440,8 +488,8 @@ def _predicted(X: Floats, target: Floats, rng: np.random.Generator, n_jobs: int)
 
 
 def _p_values(left: Floats, untold: Floats) -> Floats:
-    """(E,) that what is left of the outcome (N,) goes with what is left of each environment (N,
-    E)"""
+    """Return p-values (E,) of no covariance of residuals of the outcome (N,) and environments (N,
+    E)."""
     products = left[:, None] * untold
     spread = products.std(axis=0)
     statistic = np.sqrt(len(left)) * products.mean(axis=0) / np.where(spread > 0.0, spread, 1.0)

@@ -22,19 +22,32 @@ _MOST_LISTED = 4096
 
 
 class Rule(Protocol):
-    """A specification: parameters only. One that selects by the predictive posterior has
-    `by_prediction = True`."""
+    """Specify how features are selected, by parameters only.
+
+    A rule that selects by the predictive posterior has `by_prediction = True`.
+    """
 
     def select(self, findings: Findings) -> Mask:
-        """(p,) the features to use"""
+        """Return the features to use, (p,)."""
         ...
 
 
 @dataclass(frozen=True)
 class BestCompatible:
-    """The mode of the predictive posterior. If no subset is compatible, the one of features worth
-    their price of which the random-effects rule expects the least error in a new environment: a way
-    to predict, and no claim of invariance.
+    """Select the best predictor among the subsets compatible with invariance.
+
+    It is the mode of the predictive posterior. If no subset is compatible, it is the subset with
+    the least expected error in a new environment under a random-effects model, among subsets in
+    which each feature improves the fit sufficiently: a way to predict, which does not claim
+    invariance.
+
+    Examples
+    --------
+    >>> from invariance import BIP
+    >>> from invariance.datasets import make_example
+    >>> from invariance.decisions import BestCompatible
+    >>> BIP(select=BestCompatible()).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     by_prediction: ClassVar[bool] = True
@@ -46,7 +59,13 @@ class BestCompatible:
 
 @dataclass(frozen=True)
 class Mode:
-    """The features of the most probable invariant subset."""
+    """Select the most probable invariant subset, like the paper's synthetic study.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, arXiv:2506.22675.
+    """
 
     def select(self, findings: Findings) -> Mask:
         return findings.posterior.mode_mask
@@ -54,7 +73,26 @@ class Mode:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Every feature whose inclusion probability is at least `threshold`."""
+    """Select every feature with a sufficient posterior inclusion probability.
+
+    Parameters
+    ----------
+    threshold : float, default=0.5
+        Smallest inclusion probability of a selected feature, from 0 to 1.
+
+    Raises
+    ------
+    SettingError
+        If the threshold is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from invariance import BIP
+    >>> from invariance.datasets import make_example
+    >>> from invariance.decisions import Threshold
+    >>> BIP(select=Threshold(0.9)).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
+    """
 
     threshold: float = 0.5
 
@@ -70,9 +108,17 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Median:
-    """Every feature whose inclusion probability in the predictive posterior is at least one half.
-    The features so chosen need not be compatible with invariance together; where no subset is, as
-    in `BestCompatible`."""
+    """Select every feature with a predictive inclusion probability of at least one half.
+
+    This is the median probability model of the predictive posterior. The selected features need not
+    be compatible with invariance together. If no subset is compatible, the selection is that of
+    `BestCompatible`.
+
+    References
+    ----------
+    Barbieri, M. M. and Berger, J. O. (2004), Optimal predictive model selection, Annals of
+    Statistics 32, 870-897, doi:10.1214/009053604000000238.
+    """
 
     by_prediction: ClassVar[bool] = True
 
@@ -114,8 +160,7 @@ def as_rule(select: str | Rule) -> Rule:
 
 
 def falls_back(rule: Rule, findings: Findings) -> bool:
-    """Whether a rule that selects among compatible subsets takes the least risky one, since none is
-    compatible."""
+    """Return whether a rule selects the subset of least risk, since no subset is compatible."""
     return isinstance(rule, BestCompatible | Median) and findings.predictive is None
 
 
@@ -137,7 +182,7 @@ def least_risky(findings: Findings) -> Mask:
 
 
 def all_subsets(target: Target) -> Mask:
-    """(S, p) of the sizes that the prior allows, with the forced features"""
+    """Return all subsets (S, p) of the sizes that the prior allows, with the forced features."""
     free = target.prior.free
     sizes = range(min(target.prior.over_free.max_size, len(free)) + 1)
     chosen = [list(members) for size in sizes for members in combinations(free, size)]
@@ -148,7 +193,7 @@ def all_subsets(target: Target) -> Mask:
 
 
 def _risks(target: Target, masks: Mask) -> Floats:
-    """(S,) infinite outside the prior's support"""
+    """Return the risks (S,), infinite outside the prior's support."""
     inside = np.flatnonzero(target.prior.log_prob(masks) > -np.inf)
     risks = np.full(len(masks), np.inf)
     risks[inside] = target.model.random_effects_risk_many(masks[inside])
@@ -173,8 +218,10 @@ def _least_risky_of(
 
 
 def _descended(target: Target, price: float) -> Mask:
-    """From the forced features by single flips and, where none helps, exchanges, unless a limit on
-    the time passed."""
+    """Return the end of steepest descent of the risk from the forced features.
+
+    Steps are single flips and, if none helps, exchanges. A limit on the time ends it.
+    """
     free = target.prior.free
     best = target.start
     unit = np.eye(target.n_features, dtype=bool)

@@ -1,5 +1,7 @@
-"""Whether luck among many subsets would do as well: data sets simulated from one invariant
-subset."""
+"""The chance that the search among subsets selects a feature that is not invariant.
+
+It is estimated from data sets simulated from one invariant subset.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,20 @@ _TESTED_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class ChanceSelection:
-    """How often the selection takes in a feature that is not invariant, where exactly one subset
-    is.
+    """Hold how often a feature that is not invariant is selected, if exactly one subset is
+    invariant.
 
-    invariant : that subset: of the compatible ones that lack a challenged feature of the selection
-        the best predictor; the selection itself where there is none
-    unchallenged : selected features that no environment shifts given the others: of these nothing
-        is said
-    subsets : that the selection is made from; simulated : data sets
+    invariant : the best predictor of the compatible subsets that lack a challenged feature of the
+        selection;
+        the selection itself if there is none
+    unchallenged : selected features that no environment shifts given the others, which are not
+        tested
+    subsets : that the selection is made from; simulated : number of data sets
     share : of the simulated data sets in which a feature outside `invariant` is selected
 
-    The share is a rate of error, not the probability that this selection is wrong: what is said if
-    `invariant` is the truth, the other features depend on it and on the outcome as they do in each
-    environment, and all is Gaussian.
+    The share is an error rate, not the probability that this selection is wrong. It assumes that
+    `invariant` is the true set, that the other features depend on it and on the outcome as they do
+    in each environment, and that all variables are Gaussian.
     """
 
     selected: Names
@@ -78,8 +81,10 @@ class ChanceSelection:
 def chance_selection(
     findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask
 ) -> ChanceSelection:
-    """Of the compatible subset (p,) that a rule chose by prediction; unchallenged (p,): features of
-    it."""
+    """Return the chance of a wrong selection, for a compatible subset (p,) that a rule selected.
+
+    unchallenged : (p,) features of it
+    """
     model = _simulated_model(findings, rule)
     names_of = findings.posterior.names_of
     rival = _best_rival(findings, mask & ~unchallenged)
@@ -130,8 +135,8 @@ def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:
 
 
 def _best_rival(findings: Findings, challenged: Mask) -> Mask | None:
-    """(p,) of the compatible subsets that lack one of these features the best predictor; None where
-    none does"""
+    """Return the best predictor (p,) of the compatible subsets that lack one of these features, or
+    None."""
     score = findings.score
     masks = all_subsets(findings.target)
     weights = score.log_weights(masks) + findings.target.prior.log_prob(masks)
@@ -195,8 +200,11 @@ class InvariantNull:
 
     @cached_property
     def _regressions(self) -> list[tuple[Floats, Floats, Floats]]:
-        """Of the other columns on those inside and the outcome in each environment: slopes,
-        intercepts, and a root of the covariance of what they leave."""
+        """Return the regressions of the other columns on the subset and the outcome, by
+        environment.
+
+        Each has slopes, intercepts, and a root of the residual covariance.
+        """
         observed = self._observed
         given = np.append(self._inside, self._observed.outcome)
         found = []
@@ -211,8 +219,11 @@ class InvariantNull:
         return found
 
     def moments(self, rng: np.random.Generator) -> Moments:
-        """Of one data set. In an orthogonal basis of its rows that begins with the constant, then
-        the columns inside and the outcome, all but as many rows as there are columns are 0."""
+        """Return the moments of one simulated data set.
+
+        In an orthogonal basis of its rows that begins with the constant, the columns of the subset
+        and the outcome, all but as many rows as there are columns are 0.
+        """
         observed = self._observed
         inside = self._inside
         others = self._others
@@ -251,8 +262,10 @@ def _root(matrix: Floats) -> Floats:
 
 
 def _wishart_root(freedom: int, d: int, rng: np.random.Generator) -> Floats:
-    """(d, d) R with R'R the products of `freedom` rows of d standard normal numbers (Bartlett's
-    decomposition)"""
+    """Return R (d, d) with R'R the products of `freedom` rows of d standard normal numbers.
+
+    This is Bartlett's decomposition.
+    """
     root = np.triu(rng.normal(size=(d, d)), 1)
     root[np.diag_indices(d)] = np.sqrt(rng.chisquare(np.maximum(freedom - np.arange(d), 1)))
     root[max(freedom, 0) :] = 0.0

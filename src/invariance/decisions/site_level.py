@@ -1,4 +1,4 @@
-"""What a verdict adds if selected features are constant within every environment."""
+"""Remarks on a verdict if selected features are constant within every environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def absorbed_baselines(model: BoundModel, mask: Mask) -> int:
 
 
 def site_level_caution(model: BoundModel, mask: Mask) -> str:
-    """Of a subset (p,) with features that are constant within every environment"""
+    """Return a caution for a subset (p,) with features that are constant within every
+    environment."""
     names = model.features.chosen(mask & model.constant_within).names
     n_environments = model.n_environments
     counted = f"{absorbed_baselines(model, mask)} of {n_environments - 1}"

@@ -1,5 +1,4 @@
-"""Base classes of scikit-learn, which has no types: type checkers see what is written here, and
-find typos by it."""
+"""Typed base classes for those of scikit-learn, which does not have types."""
 
 from __future__ import annotations
 

@@ -73,50 +73,70 @@ if TYPE_CHECKING:
 
 
 class BIP(IntervalRegressor):
-    """Bayesian invariant prediction: the posterior over subsets of features that predict y alike in
-    every environment.
+    """Infer which features predict an outcome in the same way in every environment.
+
+    Bayesian invariant prediction computes the posterior over feature selectors z, up to
+    normalisation::
+
+        p(z | D) ∝ p(z) Π_e Π_i g(y_ei | x_ei^z) / p_e(y_ei | x_ei^z)
+
+    with the conditional g fitted to the pool of all environments and p_e to environment e (equation
+    7 of the paper). A rule selects a subset from it, by default the best predictor among the
+    subsets that are compatible with invariance.
 
     Parameters
     ----------
-    family : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for
-        times with events, "logistic" for two values, "negative_binomial" for counts,
-        "linear_gaussian" for any other number; or one of these names, "linear_gaussian_mean",
-        "additive", "poisson", "bayesian_linear_gaussian", or a specification such as
-        LinearGaussian(prediction=0.1) or Additive(knots=5)
-    prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as
-        "beta-binomial(1,3)"; None is uniform over all estimable subsets
-    engine : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi",
-        or an engine such as Tempering(chains=8)
-    select : "predictive" selects the subset that predicts best among those compatible with
-        invariance, "mode" the most probable subset (as in the paper), "threshold" every feature
-        whose inclusion probability is at least 0.5, "threshold(0.9)" at least 0.9, "median" those
-        that are in most compatible subsets, weighted by how these predict; or a rule of
-        `invariance.decisions` such as Threshold(0.9)
-    tolerance : how different environments may be where a subset counts as compatible with
-        invariance: a Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
-    deviations : of coefficients between environments: "free", a fit of its own in each, for
-        environments with more rows than features; "random", drawn from one distribution, for
-        environments of any size; "auto": random where, of at most 20 features, some environment has
-        too few rows for free ones of eight (or of all, if fewer), or these would take more than a
-        quarter of the degrees of freedom
-    baseline : whether environments must have the same baseline (intercept, baseline hazard):
-        "shared", as in the paper; "free", each has its own, and effects alone are compared; "auto":
-        shared and, if no subset is compatible with that, free, then free with noise of their own.
-        `decision_.level` is the level of invariance that holds
-    columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
-    predict_with : "auto" predicts with all features, unless environments that are left out show
-        that these fail, and then with the selected ones: `decision_.prediction` says which, and
-        why; "everything", "selected": with these; "average": with all subsets compatible with
-        invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting, and
-        changes neither what is selected nor coef_.
-    regressor : a scikit-learn regressor that predicts in place of linear fits, fitted to the same
-        features of all rows
-    n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
-    random_state : seed or numpy Generator for engines that draw
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds, and
-        elsewhere logs a line every ten seconds (logger "invariance", level INFO); True, False; or a
-        function of a fraction and a message, called as a stage begins, goes on and ends. What it
-        raises stops the fit.
+    family : {"auto", "linear_gaussian", "logistic", ...} or Family, default="auto"
+        Model of the outcome. "auto" selects it by the outcome: "piecewise_exponential" for times
+        with events, "logistic" for two values, "negative_binomial" for counts, "linear_gaussian"
+        for other numbers; the summary states the reason. Further names are "linear_gaussian_mean",
+        "additive", "poisson" and "bayesian_linear_gaussian". A specification such as
+        `LinearGaussian(prediction=0.1)` or `Additive(knots=5)` sets its parameters.
+    prior : str or Prior, default=None
+        The prior p(z): `UniformPrior`, `InclusionPrior` or `BetaBinomialPrior`, or text such as
+        "beta-binomial(1,3)". None is uniform over all estimable subsets.
+    engine : {"auto", "exact", "tempering", "vi", ...} or Engine, default="auto"
+        How the posterior is computed. "auto" is exact while that takes seconds and tempering
+        beyond. "vi-simulation" and "vi-genes" are the settings of the paper's studies. An engine
+        such as `Tempering(chains=8)` sets its parameters.
+    select : {"predictive", "mode", "threshold", "median"} or Rule, default="predictive"
+        Rule that selects features. "predictive" is the subset that predicts best among those
+        compatible with invariance, "mode" the most probable subset (as in the paper), "threshold"
+        each feature with an inclusion probability of at least 0.5 ("threshold(0.9)": 0.9), "median"
+        the features that are in most compatible subsets, weighted by how these predict.
+    tolerance : Tolerance, default=None
+        Differences between environments that count as compatible with invariance. None is
+        `Tolerance(rho=0.1, tau=0.1, level=0.2)`; `Tolerance.strict()` tests exact invariance.
+    deviations : {"auto", "free", "random"}, default="auto"
+        How coefficients deviate between environments. "free" fits each environment separately,
+        which requires more rows than features in each. "random" draws the deviations from one
+        distribution, for environments of any size. "auto" is random if there are at most 20
+        features and some environment has too few rows for free coefficients of eight of them (or of
+        all, if fewer), or these would use more than a quarter of the degrees of freedom.
+    baseline : {"auto", "shared", "free"}, default="auto"
+        Whether environments must have the same baseline (intercept, baseline hazard). "shared" is
+        the paper's model; "free" compares effects only; "auto" is shared and, if no subset is
+        compatible with that, free, then free with a noise variance for each environment.
+        `decision_.level` is the level of invariance that holds.
+    columns : Columns, default=None
+        Which columns of a data frame X are features, and how each is read, for example
+        `Columns(environment="site", categorical=["code"])`.
+    predict_with : {"auto", "everything", "selected", "average"}, default="auto"
+        Features that predict. "auto" is all features unless held-out environments show that they
+        fail, and then the selected ones: `decision_.prediction` has the reason. "average" averages
+        over all subsets compatible with invariance, weighted by `predictive_`, up to a probability
+        of 0.999. It may be changed after fitting, and does not affect the selection or `coef_`.
+    regressor : regressor of scikit-learn, default=None
+        Predicts in place of linear fits; it is fitted to the same features of all rows.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all cores. The result does not depend on it.
+    random_state : int or numpy.random.Generator, default=None
+        Seed for engines that draw.
+    progress : {"auto", True, False} or callable, default="auto"
+        "auto" shows a bar in terminals and notebooks if the wait exceeds two seconds, and elsewhere
+        logs a line every ten seconds (logger "invariance", level INFO). A function of a fraction
+        and a message is called as a stage begins, proceeds and ends; an exception that it raises
+        stops the fit.
 
     Attributes
     ----------
@@ -203,17 +223,55 @@ class BIP(IntervalRegressor):
         exposure: Any = None,
         **unknown: Never,
     ) -> Self:
-        """Fit to a table X (n, p), y (n,) and one environment label per row; to a
-        MultiEnvironmentData; or to Moments.
+        """Fit to rows with one environment label each, to a data set or to moments.
 
-        environments : labels, or the name of a column of X, as Columns(environment=...) states it
-        sample_weight : how many rows each row counts as, whole numbers, 0 for none; one value per
-            row, or the name of a column of X, as Columns(weights=...) states it
-        event : 1 where the time y ended with the event, 0 where it was censored; exposure : of a
-            count y; one value per row, or the name of a column of X
+        After a fit to a data set or to moments, `predict` finds columns by name, and constant
+        columns may be absent.
 
-        After a fit to a data set or to moments, `predict` finds columns by name, and constant ones
-        may be absent.
+        Parameters
+        ----------
+        X : array-like of shape (n, p), data frame, MultiEnvironmentData or Moments
+            Features. A data set or moments bring their outcome and environments.
+        y : array-like of shape (n,), default=None
+            Outcome. None only if X is a data set or moments.
+        environments : array-like of shape (n,), str or Along, default=None
+            Label of each row, or the name of the column of X that has the labels. None takes the
+            column of `Columns(environment=...)`.
+        sample_weight : array-like of shape (n,) or str, default=None
+            Frequency weight of each row, a whole number (0 drops the row), or the name of a column
+            of X.
+        event : array-like of shape (n,) or str, default=None
+            1 if the time y ended with the event, 0 if it was censored; or the name of a column of
+            X.
+        exposure : array-like of shape (n,) or str, default=None
+            Time or size at risk of a count y, or the name of a column of X.
+        **unknown : Any
+            Arguments that `fit` does not have; they are refused by name.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        DataError
+            If the data cannot be used as given; the message names the columns or rows.
+        SettingError
+            If a parameter is unknown or impossible for these data.
+        EngineError
+            If the engine cannot do this job.
+        WrongTypeError
+            If an argument is unknown.
+
+        Warns
+        -----
+        NotInvariantWarning
+            If the selection is not invariant, or cannot be tested.
+        DataWarning
+            If rows, columns or environments were dropped.
+        ApproximationWarning
+            If a numerical or sampling approximation is poor.
         """
         refuse_arguments(unknown)
         data = self._read(X, y, environments, {"event": event, "exposure": exposure}, sample_weight)
@@ -321,12 +379,26 @@ class BIP(IntervalRegressor):
         return FitSummary(decision, decision.posterior.summary(top))
 
     def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
-        """Which environment breaks the invariance of a subset, by default the selected one, and in
-        what.
+        """Show which environment violates the invariance of a subset, and in which parameters.
 
-        subset : names of features, or a mask of those that vary; leave_out : whether to fit again
-            without each
-        environment, "auto": where all subsets are scored and that takes seconds
+        Parameters
+        ----------
+        subset : list of str or array of shape (p,), default=None
+            Names of features, or a mask of the features that vary. None is the selected subset.
+        leave_out : {"auto", True, False}, default="auto"
+            Whether to fit again without each environment. "auto" does if all subsets are scored and
+            the fits take seconds.
+
+        Returns
+        -------
+        Diagnosis
+            Tests of each environment, and the selection without it.
+
+        Raises
+        ------
+        SettingError
+            If there is one environment, the model does not have tests of environments, or leave_out
+            is unknown.
         """
         check_is_fitted(self)
         findings = self._decision.findings
@@ -346,21 +418,50 @@ class BIP(IntervalRegressor):
     def plot(
         self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
     ) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the
-        axes, or {name: axes} where there are several. kind: "inclusion", "effects", "left_out",
-        "calibration", "subsets", "coefficients", "environments", "frontier", "along" a variable or,
-        of engine="vi", "trace"."""
+        """Draw one kind of plot.
+
+        Parameters
+        ----------
+        kind : {"inclusion", "effects", "left_out", ...}, default="inclusion"
+            Further kinds are "calibration", "subsets", "coefficients", "environments", "frontier",
+            "along" for environments along a variable, and "trace" for `engine="vi"`.
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure, which notebooks show.
+        top : int, default=None
+            Largest number of features, subsets or environments drawn. None is as many as fit.
+
+        Returns
+        -------
+        Axes or dict of str to Axes
+            The axes, by name if the plot has several.
+        """
         return self.decision_.plot(kind, ax, top)
 
     def report(
         self, path: str | Path, comparison: Any = None, source: Source | None = None
     ) -> Path:
-        """Write one self-contained page, with what `diagnose` finds, and return its path. Needs the
-        extra `report`.
+        """Write a self-contained HTML report of the fit.
 
-        path : ends in .html; comparison : what `invariance.compare` returned for the same data, for
-            a section of its
-        own; source : where the rows came from, for the lines that make it again
+        It includes `diagnose`, and needs the extra `report`.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write, with the ending .html.
+        comparison : Comparison, default=None
+            Result of `invariance.compare` for the same data, which gets a section.
+        source : Source, default=None
+            Origin of the rows, for the lines of code that reproduce the report.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        Raises
+        ------
+        FileError
+            If the path does not end in .html or cannot be written.
         """
         check_is_fitted(self)
         file = checked_path(path)
@@ -385,8 +486,7 @@ class BIP(IntervalRegressor):
         )
 
     def cost_of_invariance(self) -> CostOfInvariance:
-        """Return errors in environments that are left out: of the features selected without each,
-        of all features and of a constant.
+        """Estimate the cost of invariance: errors in held-out environments of three predictors.
 
         The first call repeats the selection without each environment; later ones do not.
         `decision_` and its JSON then show the result.
@@ -394,7 +494,7 @@ class BIP(IntervalRegressor):
         Raises
         ------
         SettingError
-            If a limit on the time of the fit kept environments from being left out.
+            If a limit on the time of the fit prevented holding out environments.
         """
         check_is_fitted(self)
         cost = self._predictions.cost_of_invariance
@@ -402,16 +502,15 @@ class BIP(IntervalRegressor):
         return cost
 
     def chance_selection(self) -> ChanceSelection:
-        """Return how often the search among subsets selects a feature that is not invariant, in
-        data sets simulated from one invariant subset.
+        """Estimate how often the search among subsets selects a feature that is not invariant.
 
         Takes about a second for ten features, once. `decision_` and its JSON then show the result.
 
         Raises
         ------
         SettingError
-            If the rule did not choose among compatible subsets, or for other models than linear
-            Gaussian ones.
+            If the rule did not select among compatible subsets, or the model is not linear
+            Gaussian.
         """
         check_is_fitted(self)
         chance = self._decision.chance or self._decision.simulated_chance()
@@ -432,18 +531,53 @@ class BIP(IntervalRegressor):
         )
 
     def methods_paragraph(self) -> str:
-        """The methods of this fit in words, for a paper."""
+        """Return a methods paragraph of this fit for a paper.
+
+        Returns
+        -------
+        str
+            Data, model, prior, engine, rule, tolerance, missing values and seed.
+        """
         check_is_fitted(self)
         return methods_paragraph(Subject(self))
 
     def save(self, path: str | Path) -> None:
-        """Write all that predicts, intervals too, to one file of strict JSON, which
-        `invariance.load(path)` reads without the data. A `regressor` needs the extra `skops`."""
+        """Write the predictors and their intervals to one file of strict JSON.
+
+        `invariance.load(path)` reads it and does not need the data.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write. A `regressor` needs the extra `skops`.
+
+        Raises
+        ------
+        FileError
+            If the file cannot be written.
+        SettingError
+            If the predictors cannot be saved, as with a link of a family's own.
+        EngineError
+            If a regressor is saved and the extra `skops` is not installed.
+        """
         save(self, path)
 
     @staticmethod
     def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
-        """The same as `invariance.load`."""
+        """Read a model that `save` wrote, like `invariance.load`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        trusted : sequence of str, default=()
+            Types that a saved regressor may contain in addition to those that skops trusts.
+
+        Returns
+        -------
+        SavedModel
+            A model that predicts.
+        """
         return load(path, trusted)
 
     def _predictor(self, kind: str) -> Predictor:
@@ -501,23 +635,53 @@ class _OneKindOfOutcome(BIP):
 
 
 class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
-    """Bayesian invariant prediction of two classes: the posterior over subsets of features that
-    predict them alike in every environment.
+    """Infer which features predict two classes in the same way in every environment.
 
-    More than two classes are compared one with the rest, `fit(X, y == "a", environments)`;
-    OneVsRestClassifier(BIPClassifier(columns=...)) does so for each.
+    More than two classes are compared one against the rest, by `fit(X, y == "a", environments)` or
+    `OneVsRestClassifier(BIPClassifier(columns=...))`. Another classifier is fitted to the selected
+    features by a pipeline, `make_pipeline(BIPClassifier(), RandomForestClassifier())`.
 
     Parameters
     ----------
-    family : "auto", which is "logistic", a specification such as Logistic(pseudo_rows=0), or
-        another one that predicts probabilities
-    Others are as those of BIP, without the regressor. Another classifier is fitted to the selected
-    features by a pipeline, make_pipeline(BIPClassifier(), RandomForestClassifier()).
+    family : {"auto", "logistic"} or Family, default="auto"
+        Model of the outcome; "auto" is "logistic". A specification such as
+        `Logistic(pseudo_rows=0)` sets its parameters.
+    prior : str or Prior, default=None
+        As in `BIP`.
+    engine : {"auto", "exact", "tempering", "vi", ...} or Engine, default="auto"
+        As in `BIP`.
+    select : {"predictive", "mode", "threshold", "median"} or Rule, default="predictive"
+        As in `BIP`.
+    tolerance : Tolerance, default=None
+        As in `BIP`.
+    baseline : {"auto", "shared", "free"}, default="auto"
+        As in `BIP`.
+    columns : Columns, default=None
+        As in `BIP`.
+    predict_with : {"auto", "everything", "selected", "average"}, default="auto"
+        As in `BIP`.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all cores. The result does not depend on it.
+    random_state : int or numpy.random.Generator, default=None
+        Seed for engines that draw.
+    progress : {"auto", True, False} or callable, default="auto"
+        As in `BIP`.
 
     Attributes
     ----------
-    classes_ : (2,) labels; probabilities, log odds and coefficients are for the second one
-    Others are as those of BIP.
+    classes_ : ndarray of shape (2,)
+        Labels. Probabilities, log odds and coefficients are those of the second one.
+    posterior_ : Posterior
+        The posterior over invariant subsets; the other attributes are those of `BIP`.
+
+    See Also
+    --------
+    BIP : The estimator for any kind of outcome, with all attributes.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, arXiv:2506.22675.
 
     Examples
     --------
@@ -548,22 +712,54 @@ class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
 
 
 class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
-    """Bayesian invariant prediction of times to an event, some of them censored on the right: the
-    posterior over subsets of features with which the hazard is the same in every environment.
+    """Infer which features predict the hazard of an event in the same way in every environment.
 
-    fit(X, y, environments, event=event): y has the times, above 0, all observed from 0 on; `event`
-    is 1 where one ended with the event, 0 where it was censored.
+    Times may be censored on the right: `fit(X, y, environments, event=event)` takes times y above
+    0, observed from 0 on, and `event`, which is 1 if a time ended with the event and 0 if it was
+    censored. Prediction intervals for times are not available.
 
     Parameters
     ----------
-    family : "auto", which is "piecewise_exponential", or a specification such as
-        PiecewiseExponential(intervals=4)
-    Others are as those of BIP, without the regressor. There are no intervals for times.
+    family : {"auto", "piecewise_exponential"} or Family, default="auto"
+        Model of the outcome; "auto" is "piecewise_exponential". A specification such as
+        `PiecewiseExponential(intervals=4)` sets its parameters.
+    prior : str or Prior, default=None
+        As in `BIP`.
+    engine : {"auto", "exact", "tempering", "vi", ...} or Engine, default="auto"
+        As in `BIP`.
+    select : {"predictive", "mode", "threshold", "median"} or Rule, default="predictive"
+        As in `BIP`.
+    tolerance : Tolerance, default=None
+        As in `BIP`.
+    baseline : {"auto", "shared", "free"}, default="auto"
+        As in `BIP`.
+    columns : Columns, default=None
+        As in `BIP`.
+    predict_with : {"auto", "everything", "selected", "average"}, default="auto"
+        As in `BIP`.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all cores. The result does not depend on it.
+    random_state : int or numpy.random.Generator, default=None
+        Seed for engines that draw.
+    progress : {"auto", True, False} or callable, default="auto"
+        As in `BIP`.
 
     Attributes
     ----------
-    coef_ : logarithms of hazard ratios, as they predict; decision_.effects() has those to report
-    Others are as those of BIP.
+    coef_ : ndarray of shape (n_columns,)
+        Logarithms of hazard ratios, for prediction; report `decision_.effects()`.
+    posterior_ : Posterior
+        The posterior over invariant subsets; the other attributes are those of `BIP`.
+
+    See Also
+    --------
+    BIP : The estimator for any kind of outcome, with all attributes.
+    PiecewiseExponential : The model of the hazard.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, arXiv:2506.22675.
 
     Examples
     --------

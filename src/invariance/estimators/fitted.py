@@ -100,20 +100,39 @@ class IntervalRegressor(EnvironmentSelector):
     def predict(
         self, X: Any, return_std: bool = False, environments: Any = None
     ) -> Floats | tuple[Floats, Floats]:
-        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,)
-        in a new environment, half the width of `predict_interval(X, coverage=0.683)`.
+        """Predict the outcome by the fit to all rows.
 
-        environments : label of each row, or the name of a column of X, or the list of columns that
-            `fit` took, of which the first one counts: if all features predict a number, or selected
-            ones whose baselines differ (`decision_.level`), rows of an environment of the fit get
-            its own intercept, as a mixed model predicts it, and after a fit with random deviations
-            its own coefficients; without labels, and in others, predictions are those of a new
-            environment
+        Rows far outside the training rows are counted in a warning.
 
-        Of two classes it is the probability of the second one; of counts the expected count, per
-        unit of exposure where there is one; of times to an event the median, infinite where it is
-        longer than any time that was seen, which a warning says. Rows far outside those that were
-        fitted are counted in a warning.
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        return_std : bool, default=False
+            Whether to return a standard deviation for a new environment as well: half the width of
+            `predict_interval(X, coverage=0.683)`.
+        environments : array-like of shape (n,) or str or list of str, default=None
+            Label of each row, the name of a column of X, or the list of columns of `fit`, of which
+            the first counts. If all features predict a number, or selected ones with different
+            baselines (`decision_.level`), rows of an environment of the fit get its intercept,
+            predicted as in a mixed model, and after a fit with random deviations its coefficients.
+            Rows without labels and of other labels are predicted as rows of a new environment.
+
+        Returns
+        -------
+        predicted : ndarray of shape (n,)
+            Expected outcome; for two classes the probability of the second one; for counts the
+            expected count, per unit of exposure if there is one; for times to an event the median,
+            infinite (with a warning) if it exceeds all observed times.
+        std : ndarray of shape (n,)
+            Standard deviation, only if `return_std`.
+
+        Raises
+        ------
+        DataError
+            If X lacks a column that predicts.
+        SettingError
+            If a standard deviation is requested for an outcome without prediction intervals.
         """
         predictor, columns = self._columns_to_predict(X)
         predicted = predictor.predict(columns)
@@ -140,30 +159,68 @@ class IntervalRegressor(EnvironmentSelector):
         )
 
     def predict_interval(self, X: Any, coverage: float = 0.9, new: str | None = None) -> Floats:
-        """(n, 2) lower and upper ends of intervals that should hold the outcome in a new
-        environment. Where X has the column along which environments were compared, rows outside its
-        range have none: NaN.
+        """Return prediction intervals for the outcome in a new environment.
 
-        new : where several factors were compared, that of which a level is new; by default the
-            first
+        Half the width of an interval is the larger of two numbers. The first is that of Student's t
+        interval for rows like the training rows. The second is from the errors in held-out
+        environments: the `coverage` quantile of the absolute errors in each of the E environments,
+        of which the ⌈coverage · (E + 1)⌉-th smallest is taken, or the largest. The first call
+        repeats the selection E times; later calls do not.
 
-        Half the width is the larger one of two: that of Student's t interval for rows like those
-        that were fitted, and what was missed in environments that were left out, each in turn, from
-        the selection and from the fit: its `coverage` quantile in each of E environments, of these
-        the ⌈coverage · (E + 1)⌉-th smallest, at most the largest. The first call repeats the
-        selection E times; later ones do not. Where few training rows lie and a `regressor` does not
-        go on as a straight line would, as forests stay flat, the difference is added.
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        coverage : float, default=0.9
+            Probability that an interval contains the outcome, between 0 and 1.
+        new : str, default=None
+            If several factors were compared, the factor with a new level. None is the first.
 
-        After a fit with random deviations Student's t counts how coefficients deviate, with the
-        variance Var ε (1 + w'Σw + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄), Σ of deviations by restricted
-        maximum likelihood, and degrees of freedom by Satterthwaite's rule, E − 1 of them for
-        deviations; of eight environments or more, none is left out then. With three or four
-        environments a warning says that intervals may be too narrow.
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Lower and upper ends. NaN outside the range of the variable along which environments
+            were compared.
 
-        After a fit to Moments the errors in an environment are those of a sample of its rows; of
-        moments without one they count as normally distributed. Classes, counts, censored times and
-        numbers after a fit with another link than the identity have no intervals: see
-        `new_environments`.
+        Raises
+        ------
+        SettingError
+            If coverage is not between 0 and 1, or the outcome does not have prediction intervals:
+            classes, counts, censored times, and numbers with a link other than the identity.
+
+        See Also
+        --------
+        new_environments : Return errors and calibration in held-out environments.
+
+        Notes
+        -----
+        If a `regressor` predicts, the difference between it and a linear extrapolation is added
+        outside the range of the training rows, because regressors such as forests stay constant
+        there.
+
+        After a fit with random deviations the variance of a prediction is::
+
+            Var ε (1 + w'Σw + w'(Σ_e W_e'V_e⁻¹W_e)⁻¹w),    w = (1, x − x̄)
+
+        with the covariance Σ of the deviations by restricted maximum likelihood and degrees of
+        freedom by Satterthwaite's rule, E − 1 for the deviations. With eight environments or more,
+        environments are then not held out. With three or four environments a warning states that
+        intervals may be too narrow.
+
+        The quantile over environments follows the idea of conformal prediction for a new group
+        (Dunn, Wasserman and Ramdas 2023).
+
+        After a fit to moments the errors in an environment are those of a sample of its rows;
+        without a sample they are taken as normal.
+
+        References
+        ----------
+        Dunn, R., Wasserman, L. and Ramdas, A. (2023), Distribution-free prediction sets for
+        two-layer hierarchical models, Journal of the American Statistical Association 118,
+        2491-2502, arXiv:1809.07441.
+
+        Satterthwaite, F. E. (1946), An approximate distribution of estimates of variance
+        components, Biometrics Bulletin 2, 110-114, doi:10.2307/3002019.
         """
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(
@@ -323,8 +380,31 @@ class IntervalRegressor(EnvironmentSelector):
         return replace(predictor, members=(member,))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions; of two classes that of 0 and 1; of counts with an exposure that of
-        rates."""
+        """Return R² of the predictions.
+
+        For two classes it is the R² of 0 and 1, for counts with an exposure that of rates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        y : array-like of shape (n,)
+            Outcome.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, from 0 on.
+
+        Returns
+        -------
+        float
+            R².
+
+        Raises
+        ------
+        DataError
+            If a weight is missing or negative.
+        SettingError
+            If the outcome may be censored, or rates are predicted and their weights were not given.
+        """
         check_is_fitted(self)
         outcome = self._outcome
         if outcome.kind.censored:
@@ -340,9 +420,16 @@ class IntervalRegressor(EnvironmentSelector):
         return super().score(X, y, sample_weight)
 
     def new_environments(self) -> NewEnvironments:
-        """Errors and calibration of predictions in environments that are left out, each in turn,
-        from the selection and from the fit. The first call repeats the selection for each; later
-        ones do not."""
+        """Return errors and calibration of the predictions in held-out environments.
+
+        Each environment is held out in turn, from the selection and from the fit. The first call
+        repeats the selection for each; later calls do not.
+
+        Returns
+        -------
+        NewEnvironments
+            Figures for each environment.
+        """
         check_is_fitted(self)
         if self._site is not None:
             raise SettingError(
@@ -354,15 +441,49 @@ class IntervalRegressor(EnvironmentSelector):
 
     @available_if(_of_times)
     def predict_survival(self, X: Any, times: Any) -> Floats:
-        """(n, len(times)) the probability that the event has not occurred by each of `times`, by
-        the fit to all rows. Times beyond the longest one that was seen are refused."""
+        """Predict the probability that the event has not occurred by each of several times.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        times : array-like of shape (n_times,)
+            Times from 0 to the longest observed time.
+
+        Returns
+        -------
+        ndarray of shape (n, n_times)
+            Survival probabilities by the fit to all rows.
+
+        Raises
+        ------
+        SettingError
+            If a time exceeds the longest observed time.
+        """
         predictor, columns = self._curves(X)
         return predictor.survival(columns, _as_times("survival at", times, predictor))
 
     @available_if(_of_times)
     def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
-        """(n,) mean time to the event, or to the horizon if that is earlier, by the fit to all
-        rows. A horizon beyond the longest time that was seen is refused."""
+        """Predict the mean time to the event, or to a horizon if that is earlier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        horizon : float
+            Time from 0 to the longest observed time.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Restricted mean times by the fit to all rows.
+
+        Raises
+        ------
+        SettingError
+            If the horizon exceeds the longest observed time.
+        """
         predictor, columns = self._curves(X)
         return predictor.restricted_mean(
             columns, float(_as_times("a mean within", [horizon], predictor)[0])
@@ -442,14 +563,24 @@ class IntervalRegressor(EnvironmentSelector):
         return frame.with_columns(*fillers).select(*names).to_native()
 
     def extrapolates(self, X: Any) -> Mask:
-        """(n,) which rows lie far outside those that were fitted: with more than twice the largest
-        leverage there."""
+        """Return which rows are far outside the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+            True for rows with more than twice the largest leverage of the training rows.
+        """
         predictor, columns = self._columns_to_predict(X, warns=False)
         return predictor.design.far(columns) > 0.0
 
     def _columns_to_predict(self, X: Any, warns: bool = True) -> tuple[Predictor, Floats]:
-        """What predicts, and the columns (n, k) that it needs; warns of rows far from those that
-        were fitted."""
+        """Return the predictor and the columns (n, k) that it needs; warn of rows far from the
+        training rows."""
         predictor = self.predictor_
         columns = self._encoded(X, predictor.design.columns)
         if warns:
@@ -516,7 +647,13 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
 
     @property
     def classes_(self) -> NDArray:
-        """(2,) the labels, the one that probabilities are of last"""
+        """Return the two labels.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Labels; probabilities are those of the second one.
+        """
         check_is_fitted(self)
         assert self._outcome.classes is not None
         labels = np.array(self._outcome.classes)
@@ -536,8 +673,28 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
     def predict(self, X: Any, return_std: Literal[True], environments: Any = None) -> NoReturn: ...
 
     def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> NDArray:
-        """(n,) the more probable class, which has no standard deviation: return_std=True is
-        refused. It is the same in every environment."""
+        """Predict the more probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        return_std : bool, default=False
+            Classes do not have a standard deviation: True is refused.
+        environments : array-like of shape (n,) or str, default=None
+            Labels as in `BIP.predict`, which use the intercept of a known environment if baselines
+            differ.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+
+        Raises
+        ------
+        SettingError
+            If `return_std`.
+        """
         if return_std:
             self._outcome.check_intervals()
         return self.classes_[
@@ -545,16 +702,58 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         ]
 
     def predict_proba(self, X: Any) -> Floats:
-        """(n, 2) the probability of each of classes_, by the fit to all rows"""
+        """Predict the probabilities of the classes by the fit to all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Probabilities in the order of `classes_`.
+        """
         probability = self._probability(X)
         return np.column_stack([1.0 - probability, probability])
 
     def decision_function(self, X: Any) -> Floats:
-        """(n,) log odds of the second class"""
+        """Return the log odds of the second class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log odds.
+        """
         return log_odds(self._probability(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted."""
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, from 0 on.
+
+        Returns
+        -------
+        float
+            Accuracy.
+
+        Raises
+        ------
+        DataError
+            If a weight is missing or negative, or labels have several types.
+        """
         y, sample_weight = aligned(X, y=y, sample_weight=sample_weight)
         _check_weights(sample_weight)
         return float(super().score(X, _as_one_type(_one_column(y)), sample_weight))
@@ -572,7 +771,7 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
 
 
 def _check_weights(weights: Any) -> None:
-    """Of a mean over rows, which need be no counts"""
+    """Raise if weights of a mean over rows, which need not be counts, are missing or negative."""
     wrong = 0 if weights is None else int((~(np.asarray(weights, dtype=np.float64) >= 0.0)).sum())
     if wrong:
         raise DataError(
@@ -611,7 +810,7 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
 
 
 def _one_column(y: Any, warn: bool = False) -> NDArray:
-    """(n,) as scikit-learn takes it, from a series or a data frame of any library too"""
+    """Return y (n,) as scikit-learn takes it, also from a series or a data frame of any library."""
     import pandas as pd
 
     series, _ = one_series(
@@ -642,8 +841,35 @@ class TimesToEvent(IntervalRegressor):
     def score(  # type: ignore[override]
         self, X: Any, y: Any, event: Any = None, *, sample_weight: Any = None
     ) -> float:
-        """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), sample_weight (n,),
-        as in `fit`; without event all times ended with it."""
+        """Return Harrell's concordance of predicted and observed times.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        y : array-like of shape (n,)
+            Times above 0.
+        event : array-like of shape (n,), default=None
+            1 if a time ended with the event, 0 if it was censored. None: all ended with the event.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights, as in `fit`.
+
+        Returns
+        -------
+        float
+            Share of comparable pairs in the right order; 0.5 is chance.
+
+        Raises
+        ------
+        DataError
+            If times are not above 0, or events not 0 or 1.
+
+        References
+        ----------
+        Harrell, F. E., Lee, K. L. and Mark, D. B. (1996), Multivariable prognostic models,
+        Statistics in Medicine 15, 361-387,
+        doi:10.1002/(SICI)1097-0258(19960229)15:4<361::AID-SIM168>3.0.CO;2-4.
+        """
         y, event, sample_weight = aligned(X, y=y, event=event, sample_weight=sample_weight)
         predictor, columns = self._curves(X)
         predicted = predictor.order(columns)
@@ -664,7 +890,7 @@ class TimesToEvent(IntervalRegressor):
 
 
 def _as_times(what: str, given: Any, predictor: SurvivalPredictor) -> Floats:
-    """(T,) of numbers from 0 to the longest time that was seen; what : is predicted there"""
+    """Return times (T,) from 0 to the longest observed time; what : is predicted there."""
     try:
         values = np.atleast_1d(np.asarray(given, dtype=float))
     except (ValueError, TypeError):

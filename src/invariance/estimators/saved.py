@@ -1,4 +1,4 @@
-"""Models that were saved: they predict, and say what was found, without the data."""
+"""Saved models: they predict and report the findings without the data."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _FOUND: Fields = _OF_DECISION | {
 
 
 def save(model: BIP, path: str | Path) -> None:
-    """As strict JSON, in one step."""
+    """Write a model as strict JSON, atomically."""
     check_is_fitted(model)
     try:
         _write(to_plain(model), path)
@@ -332,16 +332,63 @@ class SavedSummary(Rendered):
 
 
 class SavedModel(IntervalRegressor):
-    """What `BIP.save` wrote, read by `invariance.load`: predict, predict_interval, transform,
-    summary.
+    """Predict by a model that `BIP.save` wrote.
 
-    posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_,
-    inclusion_probabilities_, environments_ and regressor_ are as those of BIP; fingerprint_ : of
-    the data; versions_ : what the file was written with; settings_ : {parameter: text}; evidence_,
-    verdict_, level_, heterogeneity_, baseline_ : of the selected features, as `decision_` has them;
-    prediction_ : what predicts and why; price_ : what invariance costs, None if all features cannot
-    predict or no environment was left out; luck_ : whether luck would do as well, as far as that
-    was asked before saving; outcome_name_, outcome_ : what is predicted
+    It is returned by `invariance.load`, and does not need the training data.
+
+    Parameters
+    ----------
+    columns : Columns, default=None
+        How a data frame X is read; `load` sets it.
+    predict_with : {"auto", "everything", "selected", "average"}, default="auto"
+        Features that predict, as in `BIP`.
+
+    Attributes
+    ----------
+    posterior_, predictive_ : Posterior
+        As in `BIP`; the latter is None if no subset is compatible.
+    invariant_ : bool
+        As in `BIP`.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    selected_features_ : tuple of str
+        Names of the selected features.
+    coef_ : ndarray of shape (n_columns,)
+        Pooled coefficients.
+    intercept_ : float
+        Intercept.
+    inclusion_probabilities_ : ndarray of shape (n_features,)
+        As in `BIP`.
+    environments_ : tuple
+        Labels of the environments.
+    regressor_ : regressor or None
+        The fitted regressor.
+    evidence_ : SubsetEvidence
+        Evidence on the selected features.
+    verdict_ : Verdict
+        As `decision_.verdict` of the fit.
+    level_ : str
+        As `decision_.level` of the fit.
+    heterogeneity_ : Heterogeneity
+        As `decision_.heterogeneity` of the fit.
+    baseline_ : BaselineDifference or None
+        As `decision_.baseline` of the fit.
+    prediction_ : Choice
+        Features that predict, and the reason.
+    price_ : CostOfInvariance or None
+        Cost of invariance; None if all features cannot predict or environments were not held out.
+    luck_ : ChanceSelection or None
+        Chance of a wrong selection, if it was computed before saving.
+    fingerprint_ : str
+        Hash of the training data.
+    versions_ : dict of str to str
+        Versions of the packages that wrote the file.
+    settings_ : dict of str to str
+        Parameters of the fit as text.
+    outcome_name_ : str
+        Name of the outcome.
+    outcome_ : PredictedOutcome
+        The outcome that is predicted.
     """
 
     posterior_: Posterior
@@ -371,18 +418,42 @@ class SavedModel(IntervalRegressor):
     def plot(
         self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
     ) -> Any:
-        """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in
-        the file."""
+        """Draw the inclusion probabilities.
+
+        Parameters
+        ----------
+        kind : {"inclusion", "trace"}, default="inclusion"
+            Other kinds need the data, which the file does not contain.
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure.
+        top : int, default=None
+            Largest number of features drawn.
+
+        Returns
+        -------
+        Axes
+            The axes.
+        """
         return self._ranked_by.plot(kind, ax, top)
 
     def summary(self, top: int = 10) -> SavedSummary:
-        """The verdict and what predicts, as they were saved, then the posterior by which the
-        features were selected."""
+        """Summarise the saved decision and the posterior by which features were selected.
+
+        Parameters
+        ----------
+        top : int, default=10
+            Number of subsets that are listed.
+
+        Returns
+        -------
+        SavedSummary
+            Prints as text of at most 80 columns, and shows as HTML in notebooks.
+        """
         return SavedSummary(self, self._ranked_by.summary(top))
 
     @property
     def encoding(self) -> Encoding | None:
-        """How a table becomes the columns of the model; None where they are the table's."""
+        """Return how a table becomes the columns of the model; None if they are the table's."""
         return self._layout.encoding
 
     def _restore(self, content: Fields, trusted: Sequence[str]) -> None:
@@ -468,13 +539,11 @@ class SavedModel(IntervalRegressor):
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):
-    """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel
-    has."""
+    """Predict classes by a model that `BIPClassifier.save` wrote."""
 
 
 class SavedSurvival(TimesToEvent, SavedModel):
-    """What `BIPSurvival.save` wrote: predict, predict_survival, score and what else SavedModel
-    has."""
+    """Predict times by a model that `BIPSurvival.save` wrote."""
 
 
 _KINDS = {kind._kind: kind for kind in (SavedModel, SavedClassifier, SavedSurvival)}
@@ -483,8 +552,44 @@ _KINDS = {kind._kind: kind for kind in (SavedModel, SavedClassifier, SavedSurviv
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """Read a model that `BIP.save` wrote.
 
-    trusted : types that a saved regressor may hold besides those that skops knows to be harmless. A
-        file without a regressor holds numbers and words only.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    trusted : sequence of str, default=()
+        Types that a saved regressor may contain in addition to those that skops trusts. A file
+        without a regressor contains numbers and text only.
+
+    Returns
+    -------
+    SavedModel
+        A model that predicts.
+
+    Raises
+    ------
+    DataError
+        If the file has another format, was changed since it was written, or contains a regressor
+        with types that are not trusted.
+    EngineError
+        If the file contains a regressor and the extra `skops` is not installed.
+    FileError
+        If the file is missing or cannot be read.
+
+    Warns
+    -----
+    NotInvariantWarning
+        If the selected features are not known to be invariant.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from invariance import BIP, load
+    >>> from invariance.datasets import make_example
+    >>> file = Path(tempfile.mkdtemp()) / "model.json"
+    >>> BIP().fit(make_example()).save(file)
+    >>> load(file).selected_features_
+    ('age', 'exercise', 'smoking')
     """
     content = read_object(Path(path).expanduser(), "a saved model")
     if content.get("format") != FORMAT:

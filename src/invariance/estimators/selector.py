@@ -1,4 +1,4 @@
-"""The scikit-learn interface that every method for several environments shares."""
+"""The scikit-learn interface of all methods for several environments."""
 
 from __future__ import annotations
 
@@ -139,11 +139,29 @@ def _spread(values: NDArray, places: NDArray[np.intp], fill: Any) -> NDArray:
 
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
-    """Base of the estimators: reads and checks the data for `fit`, and tables for `predict` and
-    `transform`. A subclass has the parameter `columns`. A feature may be several columns: levels, a
-    spline, a group. Fitted: support_ (n_features_in_,), shared by the columns of a group;
-    selected_features_: names; coef_, one for each of columns_, which are those of X where every
-    feature is one of them; intercept_, n_environments_, environments_"""
+    """Select features from data of several environments, and predict by them.
+
+    This is the base of the estimators. It reads and checks the data for `fit`, and tables for
+    `predict` and `transform`. A feature may have several columns: levels, a spline, a group. A
+    subclass has the parameter `columns`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_features,), bool
+        Selected features; the columns of a group share one value.
+    selected_features_ : tuple of str
+        Names of the selected features.
+    columns_ : tuple of str
+        Encoded columns; those of X if every feature is one column.
+    coef_ : ndarray of shape (n_columns,)
+        One coefficient for each of `columns_`.
+    intercept_ : float
+        Intercept.
+    n_environments_ : int
+        Number of environments E.
+    environments_ : tuple
+        Labels of the environments.
+    """
 
     columns: Columns | None
     support_: Mask
@@ -363,15 +381,32 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return self.columns or Columns()
 
     def _expand(self, values: NDArray, fill: Any) -> NDArray:
-        """(n_features_in_, …) from (p, …); a constant column gets `fill`."""
+        """Return values (n_features_in_, …) from (p, …); a constant column gets `fill`."""
         return _spread(values, self._layout.feature_at, fill)
 
     def _expand_columns(self, values: NDArray, fill: Any) -> NDArray:
-        """(len(columns_), …) from (q, …); a constant column gets `fill`."""
+        """Return values (len(columns_), …) from (q, …); a constant column gets `fill`."""
         return _spread(values, self._layout.column_at, fill)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions; of two classes that of 0 and 1."""
+        """Return R² of the predictions.
+
+        For two classes it is the R² of 0 and 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+        y : array-like of shape (n,)
+            Outcome.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            R².
+        """
         check_is_fitted(self)
         y, sample_weight = aligned(X, y=y, sample_weight=sample_weight)
         return float(super().score(X, self._outcome.coded(y), sample_weight))
@@ -408,7 +443,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         ).to_native()
 
     def _fitted_columns(self, X: Any) -> Floats:
-        """(N, len(columns_)) of a table"""
+        """Return the encoded columns (N, len(columns_)) of a table."""
         X = self._features_of(X)
         encoding = self._layout.encoding
         if encoding is None and self.columns_ == self._layout.table:
@@ -439,7 +474,28 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return _checked(self._layout.encoding.read(frame, self._layout.ignored))
 
     def transform(self, X: Any) -> Any:
-        """X with the selected features only, as they are."""
+        """Return the selected features of a table.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or data frame
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray or data frame of shape (n, n_selected)
+            The selected features as they are in X, not encoded.
+
+        Raises
+        ------
+        DataError
+            If values are missing or infinite.
+
+        Warns
+        -----
+        PredictionWarning
+            If no feature was selected.
+        """
         if not self._get_support_mask().any():
             warn(
                 "no feature was selected: transform() returns no columns, which pipelines refuse.",
@@ -466,8 +522,18 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return values
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """Names of what `transform` returns; `input_features` may hold columns that are no
-        features."""
+        """Return the names of the columns that `transform` returns.
+
+        Parameters
+        ----------
+        input_features : sequence of str, default=None
+            Names of the columns of X; they may include columns that are not features.
+
+        Returns
+        -------
+        ndarray of str
+            Names of the selected features.
+        """
         if input_features is not None and hasattr(self, "feature_names_in_"):
             apart = set(self._set_aside) - set(self.feature_names_in_)
             input_features = [name for name in input_features if name not in apart]
@@ -596,8 +662,10 @@ def _typed_in_fit(named: bool, name: str, value: Any) -> str:
 
 
 def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], object]) -> Any:
-    """What a check of scikit-learn returns, with its errors as this package's; `explain` may raise
-    a better one."""
+    """Return the result of a check of scikit-learn, with its errors as this package's.
+
+    `explain` may raise a better one.
+    """
     try:
         return check()
     except (DataError, SettingError, WrongTypeError):

@@ -1,1 +1,1 @@
-"""Engines: a target (family × prior) in, a posterior out."""
+"""Engines: from a target p(z) Λ(z) (prior × likelihood ratio) to a posterior."""

@@ -1,5 +1,9 @@
-"""What engines share: the target, how to run, a memory of scored subsets, a check against the rows;
-their names."""
+"""The base of inference engines: the target p(z | D) ∝ p(z) Λ(z), and what engines share.
+
+The target is equation 7 of the paper (Wu et al. 2025, arXiv:2506.22675), over the subsets that the
+prior allows. Shared are the options of a run, a memory of scored subsets, a check of scores against
+the rows, and the names of engines.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +50,11 @@ _PAPERS_NAMES = {"bip": ("exact",), "bip-exact": ("exact",), "bip-vi": ("vi-simu
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """p(z | D) ∝ p(z)·Λ(z) over subsets of p features, of which the prior leaves f free.
+    """Define the target p(z | D) ∝ p(z)·Λ(z) over subsets of p features, f of them free.
 
-    A mask is over all p features; a draw is over the f free ones, the forced ones being in and the
-    others out.
-    tolerance : by which subsets are judged; notes : on the data, first among those of the posterior
+    A mask is over all p features. A draw is over the f features that the prior leaves free; forced
+    ones are in and the others out. tolerance : for tests of subsets; notes : on the data, the first
+    notes of the posterior.
     """
 
     model: BoundModel
@@ -64,31 +68,30 @@ class Target:
 
     @property
     def start(self) -> Mask:
-        """(p,) the subset of the forced features alone"""
+        """Return the subset of the forced features alone, (p,)."""
         return self.prior.forced_in.copy()
 
     def masks(self, draws: Mask, free: Integers | None = None) -> Mask:
-        """(S, p) the subsets that draws (S, f) stand for; free (f,): which features, if in another
-        order"""
+        """Return the subsets (S, p) of draws (S, f); free (f,) : features in another order."""
         return of_all_features(
             draws, self.prior.free if free is None else free, self.prior.forced, self.n_features
         )
 
     def expanded(self, values: Floats, forced: float, excluded: float) -> Floats:
-        """(p,) of values (f,) of the free features, with the values of the others"""
+        """Return values (p,) from values (f,) of the free features and those of the others."""
         full = np.where(self.prior.forced_in, forced, excluded)
         full[self.prior.free] = values
         return full
 
     def log_joint(self, masks: Mask, log_ratios: Floats | None = None) -> Floats:
-        """(S,) log p(z)Λ(z) of masks (S, p), whose log Λ may be known; -inf outside the support"""
+        """Return log p(z)Λ(z) (S,) of masks (S, p), whose log Λ may be given; -inf outside the
+        support."""
         if log_ratios is None:
             log_ratios = self.model.log_ratio_many(masks)
         return log_ratios + self.prior.log_prob(masks)
 
     def log_ratios(self, masks: Mask, values: Floats) -> Floats:
-        """(S,) log Λ of masks (S, p), known to engines as `values`: these, unless the model rewards
-        prediction"""
+        """Return log Λ (S,) of masks (S, p); engines have `values`, which may include a reward."""
         plain = self.model.untilted
         return values if plain is self.model else plain.log_ratio_many(masks)
 
@@ -117,7 +120,12 @@ Report = Callable[[int, str], object]  # shows progress: so many steps, and a te
 
 
 class Engine(Protocol):
-    """A specification of how to compute: target → posterior, which ends with `with_remarks`."""
+    """Specify how a posterior is computed, by parameters only.
+
+    An engine has one method, `run(target, options)`, which returns a Posterior; it ends with
+    `with_remarks(target, posterior)`. The target has the model and the prior, the options have
+    threads, random generator and progress.
+    """
 
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
 
@@ -134,9 +142,12 @@ ENGINES = Registry(
 
 
 def choose_engine(engine: str | Engine, target: Target) -> Engine:
-    """The engine that `engine` names; "auto" is exact up to about ten seconds of one core, counted,
-    not timed, and where sampling would score as many subsets, and tempering beyond. Says what takes
-    more than half a minute where a flip of a feature takes as long as a score."""
+    """Return the engine that `engine` names.
+
+    "auto" is exact up to about ten seconds of one core, by the number of operations, and if
+    sampling would score as many subsets; beyond it is tempering. A warning announces more than half
+    a minute if a flip of a feature costs as much as a score.
+    """
     from .enumeration import enumeration_steps
 
     model = target.model
@@ -174,8 +185,7 @@ def _announce(target: Target, n_scored: int) -> None:
 
 
 def as_engine(engine: str | Engine) -> Engine:
-    """The engine that a text other than "auto" stands for, see `parse_engine`, or the one that is
-    given."""
+    """Return a given engine, or the one that a text other than "auto" names; see `parse_engine`."""
     if isinstance(engine, str):
         parsed = parse_engine(engine)
         if parsed == "auto":
@@ -222,7 +232,7 @@ def parse_engine(text: str) -> EngineName | Engine:
 
 
 def common_fields(target: Target) -> Fields:
-    """What every posterior says about the data and the prior, whichever engine computed it."""
+    """Return the fields of every posterior on data and prior, whichever engine computed it."""
     prior = target.prior
     model = target.model
     about = model.observed
@@ -240,7 +250,7 @@ def common_fields(target: Target) -> Fields:
 
 
 def with_remarks(target: Target, posterior: Posterior) -> Posterior:
-    """The posterior with log Λ in its table, and all notes."""
+    """Return the posterior with log Λ in its table, and all notes."""
     model = target.model.untilted
     log_ratios = target.log_ratios(posterior.masks, posterior.log_ratios)
     remarks = model.remarks(posterior.masks[:_MOST_REMARKED])
@@ -252,18 +262,18 @@ def with_remarks(target: Target, posterior: Posterior) -> Posterior:
 
 
 def drawn(log_weights: Floats, rng: Rng, n: int | None = None) -> NDArray[np.intp]:
-    """n positions, or one, drawn in proportion to weights"""
+    """Return n positions, or one, drawn in proportion to weights."""
     weights = np.exp(log_weights - log_weights.max())
     return rng.choice(len(weights), n, p=weights / weights.sum())
 
 
 def smallest(masks: Mask) -> Mask:
-    """(at most 64, p) those of masks (S, p) with the fewest members"""
+    """Return those of masks (S, p) with the fewest members, at most 64."""
     return masks[np.argsort(masks.sum(axis=1), kind="stable")[:EXAMPLES]]
 
 
 def support_notes(target: Target, met: Mask) -> list[str]:
-    """A sentence where features put subsets outside the support; met (k, p): some of these"""
+    """Return a sentence if features put subsets outside the support; met (k, p) : some of these."""
     allowed = ~target.prior.forced_out
     alone = np.eye(len(allowed), dtype=bool)[allowed & target.model.nearly_outcome()]
     every = allowed[None] if allowed.sum() <= target.prior.max_size else alone[:0]
@@ -272,9 +282,11 @@ def support_notes(target: Target, met: Mask) -> list[str]:
 
 
 class ScoredSubsets:
-    """The values that `score` gives to subsets, (S, width) → (S,), -inf outside the support; so
-    many are remembered. without_value (k, width): the smallest of those outside the support, at
-    most 64"""
+    """Remember the values that `score` gives to subsets, (S, width) → (S,).
+
+    They are -inf outside the support. without_value (k, width) : the smallest subsets outside the
+    support, at most 64.
+    """
 
     def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
         self._score = score
@@ -282,7 +294,7 @@ class ScoredSubsets:
         self.without_value = np.zeros((0, width), dtype=bool)
 
     def values(self, subsets: Mask) -> Floats:
-        """(S,) of subsets (S, width)"""
+        """Return the values (S,) of subsets (S, width)."""
         return np.array(self._memory.of(subsets, self._computed), dtype=float)
 
     def _computed(self, subsets: Mask) -> list[float]:
@@ -294,8 +306,8 @@ class ScoredSubsets:
 
 
 class Rescoring(NamedTuple):
-    """log_ratios (k,), with better values where there are; the largest relative difference; whether
-    any changed."""
+    """Hold log_ratios (k,) after a check, their largest relative difference, and whether any
+    changed."""
 
     log_ratios: Floats
     difference: float | None = None
@@ -304,8 +316,11 @@ class Rescoring(NamedTuple):
 
 
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
-    """Check the first n subsets against the rows, which win where they differ by more than 1e-6. A
-    walk of known error is always corrected; only a larger difference is reported."""
+    """Check the first n subsets against the rows, which replace values that differ by more than
+    1e-6.
+
+    A walk of known error is always corrected; only a larger difference is reported.
+    """
     old = log_ratios[:n]
     new = None if model.walk_has_all_digits or not n else model.rescore(masks[:n])
     if new is None:

@@ -1,5 +1,7 @@
-"""Exact inference: every subset in the prior's support is scored and normalised (the paper's
-Algorithm 1).
+"""Exact inference: score and normalise every subset in the support of the prior.
+
+The posterior of each subset is p(z) Λ(z) / Σ_z' p(z') Λ(z') (equation 7 and Algorithm 1 of the
+paper, Wu et al. 2025, arXiv:2506.22675).
 
 Blocks of subsets are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the
 position of a subset being its bit pattern; `ListedBlocks` are those up to a size limit.
@@ -55,12 +57,15 @@ _STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 
 @dataclass(frozen=True, eq=False)
 class ScoredBlock:
-    """start: position of its first subset; log_ratio (n,): NaN where undecidable; log_posterior
-    (n,): -inf there; undecidable: positions in the block of such subsets inside the prior's
-    support, small subsets first gain (n,): as a `SubsetWalk` has it, or no rows inclusion: of
-    weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two
-    features masks: (m, f) of m positions in the block; columns: (m,) how many these have in the
-    pooled fit"""
+    """Hold the scores of one block of n subsets.
+
+    start : position of the first subset; log_ratio (n,) : NaN if undecidable; log_posterior (n,) :
+        -inf
+    there; undecidable : positions in the block of such subsets inside the support, small subsets
+    first; gain (n,) : as in a `SubsetWalk`, or without rows; inclusion : sum of weights (n,), which
+    it may overwrite, and sums (f, f) over subsets with two features; masks : (m, f) of m positions
+    in the block; columns : (m,) their columns in the pooled fit
+    """
 
     start: int
     log_ratio: Floats
@@ -73,8 +78,10 @@ class ScoredBlock:
 
 
 class Picked(NamedTuple):
-    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ
-    (n,); draws (n, f)"""
+    """Hold n subsets that may be compatible.
+
+    Gain, columns of the pooled fit, log prior and log Λ (n,); draws (n, f).
+    """
 
     gain: Floats
     columns: Integers
@@ -83,7 +90,7 @@ class Picked(NamedTuple):
     draws: Mask
 
     def weights(self, price: float) -> Floats:
-        """(n,) log p(z) − ½ cost(z) at this price of a column"""
+        """Return log p(z) − ½ cost(z) (n,) at this penalty of a column."""
         return self.gain + self.log_prior - 0.5 * price * self.columns
 
     def of(self, rows: Integers | Mask) -> Picked:
@@ -126,8 +133,10 @@ class EnumerationPass(NamedTuple):
 
 
 class _Blocks(ABC):
-    """The subsets of f features that a prior, which forces none, allows: n_positions in n_blocks
-    blocks."""
+    """Split the subsets of f features that a prior allows into blocks of n_positions in all.
+
+    The prior forces none of them.
+    """
 
     n_blocks: int
     n_positions: int
@@ -185,8 +194,8 @@ class _Blocks(ABC):
                 bar.advance()
 
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
-        """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support,
-        small ones first"""
+        """Return those of unscored positions (n,) that are inside the support, small subsets
+        first."""
         inside = self._sizes[sizes]
         return unknown[inside][np.argsort(sizes[inside], kind="stable")]
 
@@ -339,7 +348,7 @@ class ListedBlocks(_Blocks):
         )
 
     def masks(self, positions: Integers) -> Mask:
-        """(m, f) of m positions"""
+        """Return the subsets (m, f) at m positions."""
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         block = np.searchsorted(self._starts, positions, side="right") - 1
         for b in np.unique(block).tolist():
@@ -357,7 +366,7 @@ def count_subsets(n_features: int, max_size: int) -> int:
 
 
 def _prefix_length(n_features: int, max_size: int) -> int:
-    """How many features a prefix must fix for the subsets that extend it to make a block of bounded
+    """Return how many features a prefix fixes so that its extensions are a block of bounded
     size."""
     depth = 0
     while (
@@ -369,15 +378,14 @@ def _prefix_length(n_features: int, max_size: int) -> int:
 
 
 def subset_blocks(walk: SubsetWalk, prior: BoundPrior) -> SubsetBlocks:
-    """The cheaper of the two walks over all subsets that the prior, over the free features,
-    allows."""
+    """Return the cheaper of the two walks over all subsets that the prior allows."""
     f = walk.n_features
     dense = 1 << f <= walk.model.dense_advantage * count_subsets(f, prior.max_size)
     return DenseBlocks(walk, prior) if dense else ListedBlocks(walk, prior)
 
 
 def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetBlocks:
-    """tolerance : where gains are asked for"""
+    """Return the blocks of a target; tolerance : if gains are requested."""
     model = target.model
     prior = target.prior
     free = prior.free[model.walk_order(prior.free)]
@@ -385,8 +393,10 @@ def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetB
 
 
 def enumeration_steps(target: Target) -> int:
-    """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the
-    dense walk."""
+    """Return the work of an enumeration in steps of the dense walk.
+
+    It is the number of subsets × groups (the environments and the pool).
+    """
     model = target.model
     f = len(target.prior.free)
     n_subsets = target.prior.support_size()
@@ -402,13 +412,33 @@ def enumeration_steps(target: Target) -> int:
 
 @dataclass(frozen=True)
 class Enumeration:
-    """Exact posterior by enumeration.
+    """Compute the exact posterior by enumeration of all subsets.
 
-    keep : how many leading subsets the result lists
-    rescore : how many of them are scored again from the rows
-    in_memory : up to this many subsets the whole log posterior is kept
-    time_limit : refuse work of more than so many seconds of one core, counted, not timed (None:
-        never refuse)
+    This is Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    keep : int, default=4096
+        Number of leading subsets in the table of the result.
+    rescore : int, default=20
+        Number of them that are scored again from the rows.
+    in_memory : int, default=16777216
+        Largest number of subsets whose log posterior is kept in memory.
+    time_limit : float, default=3600.0
+        Refuse work of more seconds than this on one core, by the number of operations. None never
+        refuses.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, Algorithm 1, arXiv:2506.22675.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Enumeration
+    >>> from invariance.datasets import make_example
+    >>> BIP(engine=Enumeration(keep=100)).fit(make_example()).posterior_.n_subsets
+    256
     """
 
     keep: int = 4096
@@ -490,10 +520,12 @@ class Enumeration:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Of a block, or of several in their order. total, weighted and pairs (f, f) are in units of
-    exp(log_scale). n_undecidable: subsets inside the prior's support that cannot be scored;
-    undecidable (m, f): the smallest of them; positions, log_posterior, log_ratio (k,): of the
-    leading subsets, best first"""
+    """Hold the sums of a block, or of several in their order.
+
+    total, weighted and pairs (f, f) are in units of exp(log_scale). n_undecidable : subsets inside
+    the support that cannot be scored; undecidable (m, f) : the smallest of them; positions,
+    log_posterior, log_ratio (k,) : of the leading subsets, best first
+    """
 
     log_scale: float
     total: float
@@ -563,8 +595,7 @@ class _Sums:
         )
 
     def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:
-        """With other log ratios of the leading subsets, draws (k, f), in the table and in all
-        sums."""
+        """Return the sums with other log ratios of the leading subsets, draws (k, f)."""
         old = self.log_posterior
         new = self.log_posterior + (log_ratio - self.log_ratio)
         scale = max(self.log_scale, float(new.max()))

@@ -1,4 +1,11 @@
-"""Mean-field approximations of the posterior, and the stochastic gradient ascent that fits one."""
+"""Mean-field approximations of the posterior, and the stochastic gradient ascent that fits one.
+
+q_φ(z) = Π_j Bernoulli(z_j | sigmoid(φ_j)) is restricted to the prior's support. Algorithm 2 of the
+paper (Wu et al. 2025, arXiv:2506.22675) ascends the ELBO of equation 8 by the U2G gradients of
+Algorithm 3 (Yin, Ho, Yan, Qian and Zhou 2020, arXiv:2006.06448)::
+
+    ½ sigmoid(|φ|) (f(z₁) − f(z₂)) (z₁ − z₂),    z₁ = 1[u > sigmoid(−φ)],  z₂ = 1[u < sigmoid(φ)]
+"""
 
 from __future__ import annotations
 
@@ -55,7 +62,7 @@ class MeanField:
 
     @cached_property
     def _law(self) -> BoundPrior:
-        """As a prior, which can sum over subsets of limited size."""
+        """Return it as a prior, which can sum over subsets of limited size."""
         p = len(self.logits)
         log_odds = np.where(np.isfinite(self.logits), self.logits, 0.0)
         names = tuple(map(str, range(p)))
@@ -65,7 +72,7 @@ class MeanField:
 
     @cached_property
     def inclusion(self) -> Floats:
-        """(p,) probability of each feature"""
+        """Return the inclusion probability of each feature, (p,)."""
         return self._law.inclusion_probabilities()
 
     @cached_property
@@ -78,8 +85,11 @@ class MeanField:
 
     @cached_property
     def mode(self) -> Mask:
-        """(p,) the most probable subset: features above ½ before the restriction, the smallest
-        dropped if too many."""
+        """Return the most probable subset, (p,).
+
+        It has the features above ½ before the restriction, without the smallest if they are too
+        many.
+        """
         return self.leading(1)[0]
 
     @cached_property
@@ -90,11 +100,11 @@ class MeanField:
         return min(0.0, law.log_normalizer - float(np.logaddexp(0.0, law.log_odds[law.free]).sum()))
 
     def log_prob(self, masks: Mask) -> Floats:
-        """(S,) log q of masks (S, p); -inf outside the support."""
+        """Return log q (S,) of masks (S, p); -inf outside the support."""
         return self._law.log_prob(masks)
 
     def sample(self, n: int, rng: Rng) -> Mask:
-        """(n, p) draws: as `sample_from`, with uniforms of a few rows at a time"""
+        """Return draws (n, p) like `sample_from`, with uniforms for a few rows at a time."""
         p = len(self.logits)
         chances = expit(self.logits)
         step = max(1, _UNIFORMS_AT_A_TIME // max(p, 1))
@@ -102,8 +112,10 @@ class MeanField:
         return self._inside(np.concatenate(parts), rng)
 
     def sample_from(self, uniforms: Floats, rng: Rng) -> Mask:
-        """(n, p) draws from the product, by uniforms (n, p); those that are too large again, from
-        the restricted law"""
+        """Return draws (n, p) from the product, by uniforms (n, p).
+
+        Draws that are too large are replaced by draws from the restricted distribution.
+        """
         return self._inside(uniforms < expit(self.logits), rng)
 
     def _inside(self, draws: Mask, rng: Rng) -> Mask:
@@ -113,7 +125,7 @@ class MeanField:
         return draws
 
     def leading(self, n: int) -> Mask:
-        """(up to n, p) the most probable subsets in the support, most probable first."""
+        """Return the most probable subsets in the support, at most n, most probable first."""
         law = self._law
         order = law.free[np.argsort(-self.logits[law.free], kind="stable")]
         room = self.max_size - int(law.forced_in.sum())
@@ -159,14 +171,14 @@ class Mixture:
     weights: Floats
 
     def log_prob(self, masks: Mask) -> Floats:
-        """(S,)"""
+        """Return the log probability (S,) of masks."""
         terms = (
             np.array([q.log_prob(masks) for q in self.components]) + np.log(self.weights)[:, None]
         )
         return logsumexp(terms, axis=0)
 
     def sample(self, n: int, rng: Rng) -> Mask:
-        """(n, p)"""
+        """Return draws (n, p)."""
         counts = rng.multinomial(n, self.weights)
         draws = [
             q.sample(int(count), rng)
@@ -195,7 +207,7 @@ class Cyclical:
     halve: bool = False
 
     def rates(self, n_iterations: int) -> Floats:
-        """(n_iterations,) learning rate of each step"""
+        """Return the learning rate of each step, (n_iterations,)."""
         cycle, within = np.divmod(np.arange(n_iterations), 2 * self.steps_up)
         height = 1.0 - np.abs(within / self.steps_up - 1.0)
         return self.base + (self.maximum - self.base) * height * (0.5**cycle if self.halve else 1.0)
@@ -203,8 +215,10 @@ class Cyclical:
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The draws of a target over its f free features; up to 16, tables hold all 2**f, beyond they
-    are empty."""
+    """Hold the draws of a target over its f free features.
+
+    Up to 16 features, tables have all 2**f; beyond they are empty.
+    """
 
     target: Target
     _memories: dict[bool, ScoredSubsets] = field(default_factory=dict, init=False)
@@ -215,7 +229,7 @@ class FreeSpace:
 
     @cached_property
     def table(self) -> Floats:
-        """log Λ of all draws; NaN where undecidable. Nothing is said of draws that are too
+        """Return log Λ of all draws; NaN if undecidable. It is not defined for draws that are too
         large."""
         prior = self.target.prior
         if len(prior.free) > _LOOK_UP:
@@ -230,12 +244,12 @@ class FreeSpace:
 
     @cached_property
     def table_log_joint(self) -> Floats:
-        """log p(z)Λ(z); -inf outside the support and where undecidable"""
+        """Return log p(z)Λ(z) of all draws; -inf outside the support and if undecidable."""
         value = self.table + self.target.prior.over_free.log_prob(self.table_draws)
         return np.where(np.isnan(value), -np.inf, value)
 
     def table_outside(self) -> Mask:
-        """(m, p) undecidable subsets"""
+        """Return undecidable subsets (m, p)."""
         return self.target.masks(self.table_draws[self._undecidable])
 
     @cached_property
@@ -250,8 +264,11 @@ class FreeSpace:
         return np.isnan(self.table) & (self.table_draws.sum(axis=1) <= self.max_size)
 
     def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
-        """(m, p) subsets that no single flip improves, best first, within `relevant` nats of the
-        best."""
+        """Return the subsets (m, p) that single flips do not improve, within `relevant` nats of the
+        best.
+
+        The best comes first.
+        """
         codes = np.arange(len(self.table))
         value = self.table_log_joint
         flipped = [value[codes ^ (1 << j)] for j in range(self.table_draws.shape[1])]
@@ -261,8 +278,10 @@ class FreeSpace:
         return self.target.masks(self.table_draws[leading])
 
     def scorer(self, memory: int, searching: bool) -> Scorer:
-        """Remembers so many draws, in a memory of its own if compiled; collinear ones have a value
-        when searching."""
+        """Return a scorer that remembers a number of draws, in its own memory if compiled.
+
+        Collinear draws have a value when searching.
+        """
         model = self.target.model
         if self.table.size:
             return self._search_table if searching else self.table
@@ -281,8 +300,10 @@ class FreeSpace:
 
     @cached_property
     def _scoring(self) -> Scoring | None:
-        """As the model has it. Large subsets of many columns get a copy of the second moments, one
-        for all starts."""
+        """Return the scoring of the model.
+
+        Large subsets of many columns get a copy of the second moments, one for all starts.
+        """
         model = self.target.model
         scoring = model.scoring()
         if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
@@ -315,8 +336,10 @@ class FreeSpace:
         )
 
     def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
-        """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others
-        outside the support"""
+        """Return log Λ (S,) of draws (S, f).
+
+        NaN for draws that are too large, not finite for others outside the support.
+        """
         values = np.full(len(draws), np.nan)
         if isinstance(scorer, ScoredSubsets):
             inside = sizes(draws) <= self.max_size
@@ -336,8 +359,8 @@ class Iterate(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """What one start came to before it is measured: its leading iterates and the last one, and its
-    traces (T,)."""
+    """Hold the result of one start before it is evaluated: leading iterates, the last one, traces
+    (T,)."""
 
     leaders: list[Iterate]
     elbo: Floats
@@ -409,9 +432,11 @@ def climb(
 
 
 class Ascent(NamedTuple):
-    """What one start led to. logits (f,), iteration: of the chosen iterate; elbo, elbo_error:
-    measured afresh, in nats; feasible: share of the product's draws inside the support; trace:
-    along the way"""
+    """Hold the result of one start.
+
+    logits (f,), iteration : of the selected iterate; elbo, elbo_error : by fresh draws, in nats;
+    feasible : share of the product's draws inside the support; trace : along the way
+    """
 
     logits: Floats
     iteration: int
@@ -422,8 +447,7 @@ class Ascent(NamedTuple):
 
 
 def measured(space: FreeSpace, climbed: Climb, rng: Rng, fresh: int, scorer: Scorer) -> Ascent:
-    """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all
-    subsets are known)."""
+    """Return the leader with the best ELBO on fresh draws, or exactly if all subsets are known."""
     exact = space.table.size > 0
     # The same random numbers for every leader, so that they differ by more than luck.
     common = np.random.default_rng(int(rng.integers(1 << 63)))
@@ -444,9 +468,12 @@ def measured(space: FreeSpace, climbed: Climb, rng: Rng, fresh: int, scorer: Sco
 
 
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
-    """ELBO of q restricted to what can be scored, a bound on the log evidence, its standard error,
-    and that share. values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights
-    (S,): of each draw, summing to 1."""
+    """Return the ELBO of q restricted to subsets that can be scored, its standard error, and their
+    share.
+
+    It is a bound on the log evidence. values (S,) : log p(z)Λ(z) − log q(z), not finite if
+    undecidable; weights (S,) : of each draw, summing to 1.
+    """
     inside = np.isfinite(values) & (weights > 0.0)
     share = min(float(weights[inside].sum()), 1.0)
     if share == 0.0:

@@ -1,5 +1,8 @@
-"""Searches for modes of p(z)Λ(z): annealed ones of several kinds, steepest ascent from columns that
-help only together (synergies), and swaps of members for look-alikes around what they found."""
+"""Searches for modes of p(z)Λ(z): annealing, steepest ascent from synergies, and swaps of members.
+
+Synergies are columns that explain the outcome only together. Swaps replace members by similar
+features around the modes.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
 
 
 def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask) -> Floats:
-    """(d,) by how much each flip of a subset (d,) changes the log prior; -inf where that is not
+    """Return the change (d,) of the log prior by each flip of a subset (d,); -inf if it is not
     open."""
     size = int(included.sum())
     weight = np.append(by_size, -np.inf)
@@ -113,8 +116,11 @@ def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask)
 def _best_exchange(
     sampler: CompiledSampler, state: ActiveSet, included: Mask, change: Floats
 ) -> tuple[int, int, float]:
-    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how
-    much; change (d,): of the flips of `included` (d,). Overwrites `state`."""
+    """Return the best exchange of a free member for a free other column, and its gain of log
+    p(z)Λ(z).
+
+    change (d,) : of the flips of `included` (d,). Overwrites `state`.
+    """
     prior = sampler.prior
     best = (-1, -1, 0.0)
     for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)).tolist():
@@ -145,8 +151,10 @@ def regression_path(
     given: Integers = _NO_COLUMNS,
     apart: Any = False,
 ) -> Mask:
-    """(d,) at most `length` columns: the given ones and what a regression adds, except those
-    `apart` (d,)"""
+    """Return the given columns and those that a regression adds, at most `length`, (d,).
+
+    Columns `apart` (d,) are excluded.
+    """
     free = sampler.free & ~np.asarray(apart)
     starts = np.array([sampler.scoring.outcome])
     path = np.empty((1, 1 + min(length, sampler.n_free)), np.int64)
@@ -185,8 +193,10 @@ class Synergies:
         self.members, self.sizes, self.gains, self.joint, self.determining = joined
 
     def leading(self) -> list[Integers]:
-        """The columns that explain the outcome together and not one by one, beyond chance, the
-        strongest first."""
+        """Return columns that explain the outcome together and not one by one, the strongest first.
+
+        Only sets beyond chance are returned.
+        """
         found: dict[frozenset[int], Integers] = {}
         for s in np.argsort(-self.gains, kind="stable"):
             if self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns):
@@ -196,7 +206,7 @@ class Synergies:
         return list(found.values())[:_MOST_SYNERGIES]
 
     def disjoint(self) -> Integers:
-        """The columns of all leading synergies that share none with a stronger one."""
+        """Return the columns of all leading synergies that share none with a stronger one."""
         apart: list[int] = []
         for columns in self.leading():
             if not set(apart) & set(columns.tolist()):
@@ -204,8 +214,8 @@ class Synergies:
         return np.array(apart, dtype=np.int64)
 
     def with_regressions(self) -> Mask:
-        """(d,) the columns of the leading synergies, and those that a regression of the outcome
-        adds to each"""
+        """Return the columns (d,) of the leading synergies and those that a regression adds to
+        each."""
         chosen = np.zeros(self.sampler.n_columns, bool)
         for columns, groups in product(self.leading(), groupings(self.sampler)):
             chosen |= regression_path(
@@ -240,8 +250,10 @@ class Synergies:
         return max(_climbed(self.sampler, starts), key=_log_posterior)
 
     def undecidable(self) -> Mask:
-        """(m, p) subsets of features that pick each other and that cannot be decided; with rows,
-        these are features that together determine the outcome."""
+        """Return subsets (m, p) of features that select each other and that cannot be decided.
+
+        With rows, these are features that determine the outcome together.
+        """
         sampler = self.sampler
         every = np.arange(len(self.sizes))
         wanted = every[self.determining] if sampler.scoring.rows.values.size else every
@@ -272,9 +284,12 @@ def _climbed(sampler: CompiledSampler, starts: Iterable[Mask]) -> list[ScoredMod
 
 @dataclass
 class Searched:
-    """interest (d,): how often a column was worth including, at any temperature; ends: the best
-    subset of each search; stepped: better ones to which synergies led; states: what each left at
-    every temperature (t, d), and log Λ (t,)"""
+    """Hold the results of searches.
+
+    interest (d,) : how often a column was worth including, at any temperature; ends : the best
+    subset of each search; stepped : better ones that synergies led to; states : final subsets at
+    every temperature (t, d), and log Λ (t,)
+    """
 
     interest: Floats
     ends: list[ScoredMode] = field(default_factory=list)
@@ -288,7 +303,7 @@ class Searched:
 
     @property
     def n_near(self) -> int:
-        """How many searches came near the best value of all."""
+        """Return the number of searches that came near the best value."""
         return sum(value > self.best[1] - _NEAR for _, value in self.ends)
 
     @property
@@ -297,7 +312,7 @@ class Searched:
         return self.n_near < _FEWEST_NEAR
 
     def found_often(self, n_kinds: int) -> bool:
-        """Whether as many came near as there are searches of one kind out of n_kinds."""
+        """Return whether as many searches came near the best as there are of one of n_kinds."""
         return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
     def best_met(self, sampler: AnySampler) -> ScoredMode:
@@ -312,12 +327,12 @@ class Searched:
 
 
 def first_betas(n_rows: int) -> Floats:
-    """Inverse temperatures, ascending to 1, from where chains move freely."""
+    """Return inverse temperatures, ascending to 1; at the first of them chains move freely."""
     return np.geomspace(min(0.5, _HOTTEST_ROWS / n_rows), 1.0, _TEMPERATURES)
 
 
 def find_modes(target: Target, options: RunOptions) -> Mask:
-    """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best
+    """Return distinct subsets (m, p) at which searches ended, within 15 nats of the best, best
     first."""
     with ProgressBar(
         "searching subsets", PATIENCE * _SEARCHES * _REPLICAS, options.progress
@@ -328,7 +343,7 @@ def find_modes(target: Target, options: RunOptions) -> Mask:
 
 
 def search_modes(sampler: AnySampler, betas: Floats, block_size: int, searches: int) -> Searched:
-    """Annealed searches from the hottest to the coldest temperature, at least so many by each
+    """Run annealed searches from the hottest to the coldest temperature, a minimum for each
     replica."""
     if isinstance(sampler, GenericSampler):
         result = _generic_searches(sampler, betas, block_size, searches)
@@ -361,11 +376,13 @@ def _generic_searches(
 def _compiled_searches(
     sampler: CompiledSampler, betas: Floats, block_size: int, searches: int
 ) -> Searched:
-    """Every replica goes through all kinds of search in turn, each beginning with another: among
-    all columns with blocks that follow the flips, or thriftily; among those of a regression path;
-    among synergies and what a regression adds to these when it may not use the paths, which the
-    outcome's own effects fill. Before it ends, all synergies are tried on the best subset; where
-    that finds a better one, it goes on."""
+    """Run all kinds of search in each replica, each beginning with another kind.
+
+    They are among all columns, with blocks that follow the flips or thriftily; among columns of a
+    regression path; and among synergies and what a regression adds to these, if it may not use the
+    paths, which effects of the outcome fill. Finally all synergies are tried on the best subset; if
+    that finds a better one, the search continues.
+    """
     paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
     synergies = Synergies(sampler, np.flatnonzero(sampler.free))
     climbed = synergies.climbed()
@@ -421,8 +438,10 @@ def leading_modes(found: list[ScoredMode]) -> tuple[Mask, Floats]:
 
 
 def log_joint_changes(target: Target, mask: Mask) -> Floats:
-    """(p,) change of log p(z)Λ(z) when each single feature is added to the subset (p,) or removed;
-    -inf where that, or the subset itself, is outside the support."""
+    """Return the change (p,) of log p(z)Λ(z) by each flip of a feature of the subset (p,).
+
+    -inf if the result, or the subset itself, is outside the support.
+    """
     prior = target.prior
     try:
         change = target.model.flip_neighbours(mask)
@@ -433,8 +452,7 @@ def log_joint_changes(target: Target, mask: Mask) -> Floats:
 
 
 def around(target: Target, mode: Mask) -> MeanField:
-    """The product that has the right odds for every single flip of one feature from the mode
-    (p,)."""
+    """Return the product with the right odds for every single flip from the mode (p,)."""
     change = np.clip(log_joint_changes(target, mode), -_STEEPEST, _STEEPEST)
     logits = np.where(mode, -change, change)
     logits[target.prior.forced_in] = np.inf
@@ -443,9 +461,12 @@ def around(target: Target, mode: Mask) -> MeanField:
 
 
 def with_swaps(target: Target, modes: Mask) -> Mask:
-    """(m, p) modes and the subsets that a few swaps of a member for one or two other features lead
-    to, as far as it is quick: best first, within 8 nats of the best, without those that are
-    `around` a better one"""
+    """Return modes and the subsets (m, p) that a few swaps of a member for one or two others lead
+    to.
+
+    The search is bounded. Best first, within 8 nats of the best, without subsets that are `around`
+    a better one.
+    """
     size = float(modes.sum(axis=1).max()) + 1.0
     # Multiplications for the swaps of the largest mode: one factorisation for each replacement.
     work = size * (1 + 2 * _REPLACEMENTS) * target.model.flip_steps(size)
@@ -465,8 +486,8 @@ def with_swaps(target: Target, modes: Mask) -> Mask:
 
 
 def _best_swaps(target: Target, mode: Mask) -> Iterator[Mask]:
-    """For each member of the mode (p,) the best few subsets that have another feature in its place,
-    or two."""
+    """Yield, for each member of the mode (p,), the best subsets with one or two others in its
+    place."""
     for member in np.flatnonzero(mode & ~target.prior.forced_in).tolist():
         without = mode.copy()
         without[member] = False
@@ -485,7 +506,8 @@ def _best_swaps(target: Target, mode: Mask) -> Iterator[Mask]:
 
 
 def _apart(target: Target, masks: Mask) -> Mask:
-    """Those of masks (S, p), best first, that the laws around the better ones do not reach."""
+    """Return those of masks (S, p), best first, that the distributions around better ones do not
+    reach."""
     value = target.log_joint(masks)
     order = np.argsort(-value, kind="stable")
     order = order[value[order] >= value.max() - _WITHIN_NATS]

@@ -1,5 +1,7 @@
-"""Replicas of a tempered sampler, each a ladder of chains: compiled, or those of any model, scored
-through a memory."""
+"""Replicas of a tempered sampler, each a ladder of chains with targets p(z) Λ(z)^β.
+
+They are compiled, or for any model score subsets through a memory.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,11 @@ SampledLaw = tuple[
 
 
 class Proposals(NamedTuple):
-    """What the moves draw from. betas (t,): inverse temperatures, ascending to 1; rules: two
-    recipes for blocks; differences (n, d): between pairs of known modes"""
+    """Hold what the moves draw from.
+
+    betas (t,) : inverse temperatures, ascending to 1; rules : two recipes for blocks; differences
+    (n, d) : between pairs of known modes
+    """
 
     betas: Floats
     rules: tuple[BlockRule, BlockRule]
@@ -68,8 +73,10 @@ class Round(NamedTuple):
 
 
 class Replica:
-    """A ladder of chains. included (t, d), log_ratios (t,): the present subset of each; best: met
-    so far."""
+    """Hold a ladder of chains.
+
+    included (t, d), log_ratios (t,) : the present subset of each; best : the best subset so far
+    """
 
     def __init__(self, sampler: Sampler, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -92,10 +99,13 @@ def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
 
 
 class Sampler(ABC):
-    """Replicas that move over a target. A subset is a row of d flags, one for each column of a
-    compiled scorer, or one for each free feature where scores come from a memory. start (d,): the
-    subset of forced features, start_log_ratio: its log Λ; columns (f,), free (d,): of the free
-    features; largest_block: columns of a block at most; report(steps, text): shows the progress"""
+    """Move replicas over a target.
+
+    A subset is a row of d flags, one for each column of a compiled scorer, or one for each free
+    feature if scores come from a memory. start (d,) : the subset of forced features,
+    start_log_ratio : its log Λ; columns (f,), free (d,) : of the free features; largest_block :
+    largest number of columns of a block; report(steps, text) : shows the progress
+    """
 
     largest_block: int
     replicas: Sequence[Replica]
@@ -127,15 +137,16 @@ class Sampler(ABC):
         return max(1, min(self.largest_block, self.n_free))
 
     def masks(self, included: Mask) -> Mask:
-        """(n, p) the features of rows of `included` (n, d)"""
+        """Return the features (n, p) of rows of `included` (n, d)."""
         return self.target.masks(included[:, self.columns])
 
     def by_feature(self, values: Floats, of_forced: float) -> Floats:
-        """(p,) values (d,) of the columns by feature; excluded features have 0"""
+        """Return values (p,) by feature from values (d,) of the columns; 0 for excluded
+        features."""
         return self.target.expanded(values[self.columns], of_forced, 0.0)
 
     def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
-        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)"""
+        """Return log p(z)Λ(z) (n,) of rows of `included` (n, d), not normalised by the evidence."""
         return self.target.log_joint(self.masks(included), log_ratios)
 
     @abstractmethod
@@ -143,7 +154,7 @@ class Sampler(ABC):
         """n sweeps of every replica, in their order."""
 
     def advance(self, proposals: Proposals, n: int) -> list[Round]:
-        """As `rounds`, with progress."""
+        """Run `rounds` and report the progress."""
         results = []
         for result in self.rounds(proposals, n):
             results.append(result)
@@ -151,7 +162,7 @@ class Sampler(ABC):
         return results
 
     def bests(self) -> list[tuple[Mask, float]]:
-        """The best subset (d,) that each replica has met, and its log p(z)Λ(z)."""
+        """Return the best subset (d,) that each replica met, and its log p(z)Λ(z)."""
         return [
             (replica.best.included.copy(), float(replica.best.log_posterior[0]))
             for replica in self.replicas
@@ -159,7 +170,7 @@ class Sampler(ABC):
 
 
 class CompiledReplica(Replica):
-    """With what it scores by, and room for that."""
+    """Hold a replica with its scorer and work space."""
 
     def __init__(self, sampler: CompiledSampler, rng: np.random.Generator) -> None:
         super().__init__(sampler, rng)
@@ -168,7 +179,7 @@ class CompiledReplica(Replica):
 
 
 def _log_ratio_of(scoring: Scoring, included: Mask) -> float:
-    """Of one subset of columns (d,)"""
+    """Return log Λ of one subset of columns (d,)."""
     members = np.flatnonzero(included)
     value = np.empty(1)
     score_subsets(scoring, np.nan, np.array([0, len(members)]), members, value)
@@ -214,7 +225,7 @@ class CompiledSampler(Sampler):
         self.replicas = [CompiledReplica(self, rng) for rng in options.rng.spawn(n_replicas)]
 
     def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
-        """log p(z)Λ(z) of one subset (d,); -inf where it is undecidable."""
+        """Return log p(z)Λ(z) of one subset (d,); -inf if it is undecidable."""
         log_ratio = _log_ratio_of(self.scoring if scoring is None else scoring, included)
         return (
             -np.inf
@@ -235,11 +246,13 @@ class CompiledSampler(Sampler):
         thrift: float = 0.0,
         free: Mask | None = None,
     ) -> tuple[Best, Floats]:
-        """Anneal one chain from the hottest to the coldest temperature, n sweeps at each: the best
-        subset that it met, and the mean interest (d,). Leaves in the ladder what each temperature
-        ended with. The prior is tempered too: it could keep hot chains from larger subsets.
-        `thrift` favours small ones while it is hot, where crowded subsets would hide the way; only
-        `free` (d,) columns enter."""
+        """Anneal one chain from the hottest to the coldest temperature, n sweeps at each.
+
+        Returns the best subset that it met, and the mean interest (d,); the ladder keeps the end of
+        each temperature. The prior is tempered as well, because it could keep hot chains from
+        larger subsets. `thrift` favours small subsets while the chain is hot, because crowded
+        subsets would hide the path; only `free` (d,) columns enter.
+        """
         prior = self.prior
         betas = proposals.betas
         replica.place(self.start[None], np.array([self.start_log_ratio]))
@@ -366,15 +379,15 @@ class Chains:
         self._log_weights = self.log_weights(self.scores)
 
     def log_weights(self, scores: Floats) -> Floats:
-        """(..., c) of scores (3, ..., c), some for each chain"""
+        """Return log weights (..., c) of scores (3, ..., c), some for each chain."""
         beta, power, thrift = self.law
         decided = scores[0] > -np.inf
         values = beta * np.where(decided, scores[0], 0.0) + (power * scores[1] - thrift * scores[2])
         return np.where(decided, values, -np.inf)
 
     def scored(self, subsets: Mask) -> Floats:
-        """(3, ...) of subsets (..., f); the model is not asked about those outside the prior's
-        support."""
+        """Return scores (3, ...) of subsets (..., f); those outside the prior's support are not
+        computed."""
         *shape, f = subsets.shape
         log_priors = self._prior.log_prob(subsets.reshape(prod(shape), f)).reshape(shape)
         log_ratios = np.full(shape, -np.inf)
@@ -429,7 +442,8 @@ class Chains:
         self.n_blocks[at] += 1.0
 
     def swap_acceptance(self, first: Integers) -> Floats:
-        """Of exchanging the subsets of chains `first` (...) with those of the chains after them."""
+        """Return the acceptance probability of swapping chains `first` (...) with the chains after
+        them."""
         betas = self.law[0]
         log_ratios = self.scores[0]
         return acceptance(
@@ -437,8 +451,8 @@ class Chains:
         )
 
     def swap(self, first: Integers, uniforms: Floats) -> None:
-        """Exchange the subsets of chains `first` (m,), no two of them neighbours, with those of the
-        chains after."""
+        """Exchange the subsets of chains `first` (m,), which are not neighbours, with the chains
+        after them."""
         accepted = first[uniforms < self.swap_acceptance(first)]
         here = np.concatenate([accepted, accepted + 1])
         there = np.concatenate([accepted + 1, accepted])
@@ -498,8 +512,11 @@ def acceptance(gains: Floats) -> Floats:
 
 
 def exchanged(included: Mask, keys: Floats) -> Mask:
-    """(c, f) with the member and the other feature of largest keys (c, f) changed, where there is
-    one of each"""
+    """Return subsets (c, f) with a member and another feature exchanged, those of largest keys (c,
+    f).
+
+    They are unchanged if there is no such pair.
+    """
     flipped = np.zeros_like(included)
     every = np.arange(len(included))
     for group in (included, ~included):
@@ -509,8 +526,8 @@ def exchanged(included: Mask, keys: Floats) -> Mask:
 
 
 def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
-    """(c, size) distinct features, drawn one after another in proportion to chances (f,), by
-    uniforms (c, f)."""
+    """Return distinct features (c, size), drawn in proportion to chances (f,) by uniforms (c,
+    f)."""
     # Of independent exponential times with these rates, the first ones are such draws.
     times = -np.log1p(-uniforms) / chances
     return np.argpartition(times, size - 1, axis=1)[:, :size]
@@ -536,8 +553,10 @@ def draw_shares(log_weights: Floats, uniforms: Floats) -> tuple[Floats, Integers
 
 
 def n_flipped(f: int) -> int:
-    """Of f features, by a generic sweep: all, or if these are many the most interesting and some of
-    the others."""
+    """Return the number of f features that a generic sweep flips.
+
+    It is all, or if these are many the most interesting ones and some of the others.
+    """
     leading = ALL_FLIPPED // 2
     return f if f <= ALL_FLIPPED else leading + -(-(f - leading) // _OTHERS_FLIPPED)
 
@@ -552,8 +571,11 @@ def n_proposed(f: int) -> int:
 
 
 def flip_order(keys: Floats, interest: Floats) -> Integers:
-    """(c, n_flipped) features that a sweep flips, whatever the subset, by random keys (c, f) and
-    interest (f,)"""
+    """Return the features (c, n_flipped) that a sweep flips, by random keys (c, f) and interest
+    (f,).
+
+    They do not depend on the subset.
+    """
     f = keys.shape[1]
     if f > ALL_FLIPPED:
         keys[:, np.argsort(-interest, kind="stable")[: ALL_FLIPPED // 2]] -= 1.0
@@ -624,10 +646,11 @@ class GenericSampler(Sampler):
     def anneal(
         self, proposals: Proposals, each: int, thrifts: Floats
     ) -> tuple[Chains, Mask, Floats]:
-        """`each` chain of every replica from the hottest to the coldest temperature, the prior
-        tempered too, then by steepest ascent from the best that it met: the chains, and what they
-        left at every temperature (c, t, f), with log Λ (c, t). thrifts (c,): what a member costs
-        while it is hot"""
+        """Anneal `each` chain of every replica, then climb from the best subset that it met.
+
+        Returns the chains, and their subsets at every temperature (c, t, f) with log Λ (c, t). The
+        prior is tempered as well. thrifts (c,) : cost of a member while the chain is hot.
+        """
         c = len(thrifts)
         chains = Chains(
             self.target, self.memory, np.repeat(self.start[None], c, axis=0), np.ones(c)
@@ -646,8 +669,10 @@ class GenericSampler(Sampler):
     def _search_on(
         self, chains: Chains, proposals: Proposals, uniforms: Callable[..., Floats]
     ) -> None:
-        """At one temperature. Where the model can guess, and features are many, only what looks
-        good is scored."""
+        """Search at one temperature.
+
+        If the model can guess and features are many, only promising subsets are scored.
+        """
         model = self.target.model
         if not isinstance(model, GuessesFlips) or self.n_columns <= ALL_FLIPPED:
             for _ in range(_SWEEPS_OF_A_GENERIC_SEARCH):
@@ -660,7 +685,7 @@ class GenericSampler(Sampler):
             chains.flip_guided(guessed, uniforms(), uniforms())
 
     def _note_best(self, chains: Chains, each: int) -> None:
-        """Of `each` chain of every replica"""
+        """Record the best subset of `each` chain of every replica."""
         for r, replica in enumerate(self.replicas):
             top = r * each + int(chains.best[r * each : (r + 1) * each].argmax())
             keep_better(replica.best, chains.best_included[top], float(chains.best[top]))
@@ -672,7 +697,7 @@ AnySampler = CompiledSampler | GenericSampler
 def sampler_of(
     target: Target, n_replicas: int, options: RunOptions, report: Report = lambda *_: None
 ) -> AnySampler:
-    """Compiled where the model has a compiled scorer."""
+    """Return a compiled sampler if the model has a compiled scorer, else a generic one."""
     scoring = target.model.scoring()
     if scoring is None:
         return GenericSampler(target, n_replicas, options, report)

@@ -1,5 +1,8 @@
-"""Parallel tempering over subsets: samples the posterior where there are too many subsets to
-enumerate."""
+"""Parallel tempering over subsets, for posteriors with too many subsets to enumerate.
+
+The target at inverse temperature β is π_β(z) ∝ p(z) Λ(z)^β, which is the posterior of equation 7 of
+the paper (Wu et al. 2025, arXiv:2506.22675) at β = 1 and the prior at β = 0.
+"""
 
 from __future__ import annotations
 
@@ -80,34 +83,56 @@ _LONGER = use(engine="tempering(searches=20)")
 
 @dataclass(frozen=True)
 class Tempering:
-    """Posterior by parallel tempering with block Gibbs moves.
+    """Sample the posterior by parallel tempering with block Gibbs moves.
 
-    Each replica is a ladder of chains, one at each inverse temperature β, whose target is π_β(z) ∝
-    p(z)·Λ(z)^β. During warm-up an annealed search looks for modes, and the ladder, the block choice
-    and a list of mode-to-mode jumps are tuned; then all of that is frozen and samples are kept.
-    Every kept move leaves π_β unchanged:
+    Each replica is a ladder of chains, one at each inverse temperature β, with the target π_β(z) ∝
+    p(z)·Λ(z)^β. During warm-up an annealed search finds modes, and the ladder, the choice of blocks
+    and a list of jumps between modes are tuned. All of these are then fixed, and samples are kept.
+    Every move leaves π_β unchanged:
 
-    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact
-      conditional;
+    - exchanges: a member chosen uniformly leaves, and its replacement is drawn from the exact
+      conditional distribution;
     - informed flips: Metropolis-Hastings with proposals ∝ single-site conditionals (Zanella 2020);
-    - blocks: features enter a block independently, and one of its 2^b subsets is drawn by weight
+    - blocks: features enter a block independently, and one of its 2^b subsets is drawn with weight
       π_β(z)·P(block | z);
-    - jumps: flip all features in which two modes differ that were found in warm-up;
+    - jumps: flip all features in which two modes of the warm-up differ;
     - swaps between neighbouring temperatures.
 
     Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Models
-    without a compiled scorer, and features of several columns, are sampled by plainer moves of the
+    without a compiled scorer, and features of several columns, are sampled by simpler moves of the
     same kinds.
 
-    chains : independent replicas, spread over threads; the result does not depend on the number of
-        threads
-    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes,
-        fewer (at least 200, or 50 of features with several columns that depend on each other in
-        some environment)
-    searches : annealed searches per replica; up to four times as many until several come near the
-        best subset
-    precision : target for the largest Monte-Carlo standard error of an inclusion probability
-    keep : how many leading subsets the result lists
+    Parameters
+    ----------
+    chains : int, default=4
+        Independent replicas, in threads. The result does not depend on the number of threads.
+    steps : int or "auto", default="auto"
+        Largest number of sweeps that are kept in each replica. "auto" is 3,000, or fewer if those
+        would take more than minutes (at least 200, or 50 for features with several columns that are
+        dependent in some environment).
+    searches : int, default=4
+        Annealed searches in each replica; up to four times as many until several come near the best
+        subset.
+    precision : float, default=0.01
+        Target for the largest Monte Carlo standard error of an inclusion probability.
+    keep : int, default=4096
+        Number of leading subsets in the table of the result.
+
+    References
+    ----------
+    Geyer, C. J. (1991), Markov chain Monte Carlo maximum likelihood, Computing Science and
+    Statistics 23, 156-163.
+
+    Zanella, G. (2020), Informed proposals for local MCMC in discrete spaces, Journal of the
+    American Statistical Association 115, 852-865, arXiv:1711.07424.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Tempering
+    >>> from invariance.datasets import make_example
+    >>> engine = Tempering(chains=2, steps=200)
+    >>> BIP(engine=engine, random_state=0).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     chains: int = 4
@@ -206,8 +231,8 @@ class Tempering:
 
     @staticmethod
     def _exactly(target: Target, masks: Mask, sampled: Floats) -> Floats:
-        """(k,) log Λ of the leading subsets, which the sampler knows nearly; warns where it knew
-        one badly."""
+        """Return log Λ (k,) of the leading subsets exactly; warn if the sampler's value was
+        poor."""
         exact = target.model.log_ratio_many(masks)
         off = np.abs(exact - sampled).max(initial=0.0)
         if not off <= _NEARLY:
@@ -259,7 +284,7 @@ class Tempering:
     def _sample(
         self, sampler: Sampler, proposals: Proposals, n_rounds: int, length: int
     ) -> tuple[list[list[Round]], Agreement]:
-        """At most so many rounds of `length` sweeps each, for each replica"""
+        """Run a limited number of rounds of `length` sweeps each in each replica."""
         rounds: list[list[Round]] = [[] for _ in sampler.replicas]
         for number in range(1, n_rounds + 1):
             for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
@@ -275,9 +300,12 @@ class Tempering:
 def _problem(
     searched: Searched, agreement: Agreement, never_sampled: float, tail: float
 ) -> Message | None:
-    """What stands against relying on a run. never_sampled: log probability of the best subset where
-    no chain was there; tail: probability that an invariant subset has a log ratio as low as the
-    best one"""
+    """Return why a run is unreliable, or None.
+
+    never_sampled : log probability of the best subset if no chain visited it; tail : probability
+        that an
+    invariant subset has a log ratio as low as the best one.
+    """
     share = np.exp(never_sampled)
     r_hat = agreement.largest_r_hat
     error = agreement.largest_error
@@ -324,8 +352,8 @@ def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> Non
 
 
 def differences(modes: Mask) -> Mask:
-    """(n, d): in which columns each pair of modes (m, d) differs, pairs one or two flips apart left
-    out."""
+    """Return the columns (n, d) in which pairs of modes (m, d) differ, without pairs one or two
+    flips apart."""
     pairs = [modes[i] ^ modes[j] for i in range(len(modes)) for j in range(i)]
     wide = [pair for pair in pairs if pair.sum() > 2]
     return np.array(wide) if wide else np.zeros((0, modes.shape[1]), bool)
@@ -368,9 +396,11 @@ class Agreement(NamedTuple):
 
 
 def agreement_of(batches: Floats) -> Agreement:
-    """From batches (replicas, rounds, d) of mean inclusion. Segments are halves of replicas: R̂² =
-    1 + (variance between segments) / (Bernoulli variance within them); the standard error is the
-    larger of batches' and segments'."""
+    """Return the agreement of replicas from batches (replicas, rounds, d) of mean inclusion.
+
+    Segments are halves of replicas: R̂² = 1 + (variance between segments) / (Bernoulli variance
+    within them); the standard error is the larger of the batches' and the segments'.
+    """
     n_replicas, n_rounds, d = batches.shape
     half = n_rounds // 2
     segments = batches[:, 0]
@@ -405,10 +435,12 @@ class LogEvidence(NamedTuple):
 
 
 def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
-    """From how often one part of the draws falls on subsets that the other parts visited; None when
-    hardly ever. log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in
-    S) = Σ_S p(z)Λ(z) / Z is estimated by a segment's share of draws in S, which the others visited;
-    the error by halves of the segments."""
+    """Estimate the log evidence from how often draws revisit subsets of other segments.
+
+    log_joint (m,) : log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in S) = Σ_S
+    p(z)Λ(z) / Z is estimated by a segment's share of draws in S, the subsets that the others
+    visited; the error is by halves of the segments. None if revisits are rare.
+    """
     visits = visits[visits.sum(axis=1) > 0]
     half = len(visits) // 2
     if half < 2:
@@ -441,7 +473,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
 def evidence_of(
     sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited
 ) -> LogEvidence:
-    """By revisits or, where these are too few, by stepping stones."""
+    """Estimate the log evidence by revisits or, if these are too few, by stepping stones."""
     model = sampler.target.model
     if model.n_environments == 1 and model.untilted is model:
         return LogEvidence(0.0, 0.0, "one environment")
@@ -452,9 +484,11 @@ def evidence_of(
 
 
 def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> LogEvidence:
-    """From draws of the prior to the hottest chains, by their weights or, where few of them count,
-    by a ladder that is run for this; then through all temperatures, by geometric bridges; traces:
-    log Λ (n, t) of each replica"""
+    """Estimate the log evidence through all temperatures by geometric bridges.
+
+    It starts from draws of the prior, reweighted to the hottest chains or, if few of them count, by
+    a ladder that is run for this. traces : log Λ (n, t) of each replica.
+    """
     target = sampler.target
     hottest = proposals.betas[0]
     total = np.array([bridges(proposals.betas, trace) for trace in traces])
@@ -570,8 +604,11 @@ class Visited:
         return np.concatenate([first, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
 
     def entropy(self, log_evidence: float) -> float:
-        """Of each segment: Σ −p log p over what others visited, and the mean of −log p of its own
-        draws elsewhere"""
+        """Return the entropy from each segment.
+
+        It is Σ −p log p over the subsets that others visited, and the mean of −log p of its own
+        draws elsewhere.
+        """
         surprise = log_evidence - self.log_joint
         terms = np.exp(-surprise) * surprise
         estimates = []

@@ -1,5 +1,12 @@
-"""BIP-VI: mean-field variational inference over subsets (the paper's Algorithms 2 and 3), what
-draws of the approximation say after reweighting, and what it misses."""
+"""BIP-VI: mean-field variational inference over subsets.
+
+The approximation q_φ(z) = Π_j Bernoulli(z_j | sigmoid(φ_j)) maximises the evidence lower bound
+
+    E_q[log p(z) + Σ_e Σ_i log g(y_ei | x_ei^z) / p_e(y_ei | x_ei^z) − log q_φ(z)]
+
+(equation 8 and Algorithms 2 and 3 of the paper, Wu et al. 2025, arXiv:2506.22675). Draws of q are
+then reweighted to the posterior, and searched for what q misses.
+"""
 
 from __future__ import annotations
 
@@ -68,50 +75,90 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Variational:
-    """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
+    """Approximate the posterior by mean-field variational inference (BIP-VI).
 
-    The defaults are the paper's except for `screen`, `rest`, a third start and `infeasible`, with
-    which the published ones stall; these are `Variational.simulation()` ("vi-simulation") and
-    `Variational.genes()` ("vi-genes").
+    Stochastic gradient ascent with U2G gradients, the paper's Algorithms 2 and 3. The defaults are
+    the paper's except for `screen`, `rest`, a third start and `infeasible`, with which the
+    published settings stall. The published settings are `Variational.simulation()`
+    ("vi-simulation") and `Variational.genes()` ("vi-genes").
 
     Parameters
     ----------
-    iterations, pairs : T gradient steps, each from M coupled pairs of draws
-    schedule : learning rates for the objective divided by the number of rows
-    starts : the best ELBO of these wins: "uninformative" (`inclusion`, or min(0.9·max_size/p, 0.4),
-        everywhere), "informative" (0.5 on the screened features and `rest` elsewhere, lowered where
-        more than 0.9·max_size features would be expected; "auto" is 0.1, or less so that one
-        outside the screen is) and "searched" (0.9 on the most probable subset that searches find)
-    screen : "search", the members of the most probable subsets that the searches find; "lasso", of
-        standardised features, needs the rows and loses true features whose effect other features
-        can stand in for; "raw_lasso": without standardising
-    screened : number of features that pass the screen at most, if the best subset alone does not
-        have more
-    kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of
-        the draws
-    infeasible : objective, per row, of a draw outside the support; "relative" is below the worst
-        one seen inside
-    leading : how many of the best iterates are measured again, with `fresh` draws, before one is
-        chosen
-    draws : number of draws that are reweighted to the posterior, and of those that look for what
-        the result misses
-    memory : how many scored subsets are remembered (rounded up to a power of two)
+    iterations : int, default=2000
+        Number T of gradient steps.
+    pairs : int, default=20
+        Number M of coupled pairs of draws in each step.
+    schedule : Cyclical, default=Cyclical()
+        Learning rates, for the objective divided by the number of rows.
+    starts : tuple of str, default=("uninformative", "informative", "searched")
+        Starting points, of which the best ELBO wins. "uninformative" has the same inclusion
+        probability everywhere, `inclusion` or min(0.9·max_size/p, 0.4). "informative" has 0.5 for
+        the screened features and `rest` elsewhere, lowered if more than 0.9·max_size features would
+        be expected. "searched" has 0.9 for the most probable subset that searches find.
+    screen : {"search", "lasso", "raw_lasso"}, default="search"
+        Screen for "informative". "search" takes the members of the most probable subsets of the
+        searches. "lasso", with standardised features, needs the rows and loses true features whose
+        effect others can represent. "raw_lasso" does not standardise.
+    screened : int, default=10
+        Largest number of features that pass the screen, unless the best subset alone has more.
+    inclusion : float, default=None
+        Inclusion probability of the uninformative start. None is min(0.9·max_size/p, 0.4).
+    rest : float or "auto", default="auto"
+        Inclusion probability outside the screen. "auto" is 0.1, or less so that one such feature is
+        expected.
+    kl_analytic_probability : float, default=1.0
+        Probability that a step uses the exact gradient of the KL term, and not its estimate from
+        the draws.
+    infeasible : float or "relative", default="relative"
+        Objective, for each row, of a draw outside the support. "relative" is below the worst value
+        seen inside.
+    leading : int, default=8
+        Number of the best iterates that are evaluated again before one is selected.
+    fresh : int, default=1000
+        Number of draws for these evaluations.
+    draws : int, default=4000
+        Number of draws that are reweighted to the posterior, and of draws that search for what the
+        result misses.
+    memory : int, default=131072
+        Number of scored subsets that are remembered, rounded up to a power of two.
+
+    See Also
+    --------
+    Tempering : Sample the posterior, without a variational approximation.
 
     Notes
     -----
-    In all settings, the published ones too, four things differ from the paper's text or go beyond
-    it:
+    In all settings, also the published ones, four things differ from the paper's text:
 
-    - q is restricted to the prior's support and normalised there: probabilities, the mode and the
-      reported ELBO are of the restricted q. The paper reports the product of Bernoulli
+    - q is restricted to the support of the prior and normalised there. Probabilities, the mode and
+      the reported ELBO are those of the restricted q; the paper reports the product of Bernoulli
       distributions.
-    - The iterate is chosen among the `leading` ones by their noisy ELBO, less two standard errors,
-      and the last one, by an ELBO measured with `fresh` draws. The paper takes the iterate with the
-      highest training ELBO.
+    - The iterate is selected among the last one and the `leading` ones by their noisy ELBO minus
+      two standard errors, by an ELBO computed with `fresh` draws. The paper takes the iterate with
+      the highest training ELBO.
     - The objective is E_q[log Λ] − KL(q ‖ p), divided by the number of rows; the supplement prints
       a plus before KL.
-    - Plain gradient ascent without momentum. The call that the paper quotes for its learning rates
-      also cycles a momentum between 0.8 and 0.9 by default; its algorithm has none.
+    - The gradient ascent is without momentum, as in the paper's algorithm. The call that the paper
+      quotes for its learning rates also cycles a momentum between 0.8 and 0.9 by default.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, equation 8 and Algorithms 2 and 3, arXiv:2506.22675.
+
+    Yin, M., Ho, N., Yan, B., Qian, X. and Zhou, M. (2020), Probabilistic best subset selection via
+    gradient-based optimization, arXiv:2006.06448.
+
+    Smith, L. N. (2017), Cyclical learning rates for training neural networks, IEEE Winter
+    Conference on Applications of Computer Vision, arXiv:1506.01186.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Variational
+    >>> from invariance.datasets import make_example
+    >>> engine = Variational(iterations=200)
+    >>> BIP(engine=engine, random_state=0).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     iterations: int = 2000
@@ -131,13 +178,26 @@ class Variational:
 
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
-        """The published settings of the simulation studies, whose prior is
-        UniformPrior(max_size=20).
+        """Return the published settings of the simulation studies.
 
-        Their `rest` of 0.1 is lowered with many features, as said above: to 0.0295 with 450. Three
-        settings are one of several readings of the text: −1 for a draw outside the support is per
-        row (`infeasible=-1 / n_rows`: of the whole objective); the Lasso sees standardised features
-        (`screen="raw_lasso"`: as they are); the lowest learning rate is 1, as in the text, and 0.5
+        Their prior is `UniformPrior(max_size=20)` for 450 features.
+
+        Parameters
+        ----------
+        **changes : Any
+            Parameters with other values.
+
+        Returns
+        -------
+        Self
+            The engine.
+
+        Notes
+        -----
+        The value 0.1 of `rest` is lowered with many features: to 0.0295 with 450. Three settings
+        are one of several readings of the text: −1 for a draw outside the support is for each row
+        (`infeasible=-1 / n_rows`: for the whole objective); the Lasso uses standardised features
+        (`screen="raw_lasso"`: not); the lowest learning rate is 1, as in the text, and not 0.5 as
         in the quoted call. With `infeasible="relative", screen="raw_lasso"` the pattern of the
         paper's figure for 450 features appears. The notes of the class apply.
         """
@@ -151,10 +211,24 @@ class Variational:
 
     @classmethod
     def genes(cls, **changes: Any) -> Self:
-        """The published settings of the gene study; its prior is UniformPrior(max_size=200).
+        """Return the published settings of the gene study.
 
-        −1 for a draw outside the support is per row, one of several readings. The notes of the
-        class apply.
+        Their prior is `UniformPrior(max_size=200)`.
+
+        Parameters
+        ----------
+        **changes : Any
+            Parameters with other values.
+
+        Returns
+        -------
+        Self
+            The engine.
+
+        Notes
+        -----
+        The objective −1 of a draw outside the support is for each row, one of several readings. The
+        notes of the class apply.
         """
         published: Fields = {
             "iterations": 10_000,
@@ -190,7 +264,7 @@ class Variational:
         return self.finish(space, ready, fits, started)
 
     def prepare(self, space: FreeSpace, options: RunOptions) -> Prepared:
-        """Where to start from, before anything is ascended."""
+        """Return the starting points, before any ascent."""
         self._check()
         rng, search_rng = options.rng.spawn(2)
         modes, peaks = self._modes(space, replace(options, rng=search_rng))
@@ -203,7 +277,7 @@ class Variational:
     def finish(
         self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float
     ) -> Posterior:
-        """The posterior, from where each start ended."""
+        """Return the posterior from the ends of all starts."""
         target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
         fit = fits[chosen]
@@ -319,13 +393,18 @@ class Variational:
 
     @property
     def infeasible_value(self) -> float:
-        """Objective, per row, of a draw outside the support; NaN where it is below the worst one
-        seen inside."""
+        """Return the objective, per row, of a draw outside the support.
+
+        NaN if it is below the worst value seen inside.
+        """
         return np.nan if self.infeasible == "relative" else float(self.infeasible)
 
     def _modes(self, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
-        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not
-        miss; none where no start needs a search and searching would take longer than the rest."""
+        """Return good subsets (m, p) for the starts, best first, and all known ones that q must not
+        miss.
+
+        None if no start needs a search and searching would take longer than the rest.
+        """
         target = space.target
         by_search = "searched" in self.starts or (
             "informative" in self.starts and self.screen == "search"
@@ -342,7 +421,7 @@ class Variational:
         return modes, modes
 
     def _starts(self, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
-        """{name: inclusion probabilities (f,)} of each start"""
+        """Return {name: inclusion probabilities (f,)} of each start."""
         prior = space.target.prior
         room = 0.9 * space.max_size
         free = prior.free
@@ -409,7 +488,7 @@ class Reweighted:
 def reweight_draws(
     target: Target, q: MeanField | Mixture, n: int, rng: Rng, keep: int
 ) -> Reweighted:
-    """Of n draws of q; at most `keep` subsets are listed."""
+    """Return n draws of q reweighted to the posterior; at most `keep` subsets are listed."""
     masks = q.sample(n, rng)
     first, group = distinct(masks)
     log_ratios = target.model.log_ratio_many(masks[first])[group]
@@ -442,9 +521,17 @@ def reweight(
 
 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
-    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to
-    the largest (Vehtari, Simpson, Gelman, Yao & Gabry 2024). k̂ is -inf where the largest weights
-    tie, and inf where a few draws that matter stand above all others."""
+    """Return Pareto-k̂ and smoothed log weights.
+
+    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to
+    them. k̂ is -inf if the largest weights are equal, and inf if a few relevant draws exceed all
+    others.
+
+    References
+    ----------
+    Vehtari, A., Simpson, D., Gelman, A., Yao, Y. and Gabry, J. (2024), Pareto smoothed importance
+    sampling, Journal of Machine Learning Research 25, arXiv:1507.02646.
+    """
     n = len(log_weights)
     centred = log_weights - log_weights.max()
     n_tail = min(max(int(min(0.2 * n, 3 * np.sqrt(n))), _FEWEST_IN_TAIL - 1), n - 1)
@@ -504,7 +591,7 @@ class Missed(NamedTuple):
 
 
 def missed_in_table(space: FreeSpace, q: MeanField) -> Missed:
-    """Exactly, where all subsets are known."""
+    """Return exactly what q misses, if all subsets are known."""
     known = np.flatnonzero(space.table_log_joint > -np.inf)
     log_joint = space.table_log_joint[known]
     log_posterior = log_joint - logsumexp(log_joint)
@@ -534,9 +621,11 @@ def _missed(q: MeanField, masks: Mask, log_posterior: Floats, weights: Floats) -
 
 
 class VariationalPosterior(Posterior):
-    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
-    `reweighted` corrects probabilities, which are those of q, by importance weights, as far as
-    these reach (see `diagnostics`)."""
+    """Hold the mean-field approximation q of the posterior.
+
+    `log_evidence` is its ELBO, a lower bound. Probabilities are those of q; `reweighted` corrects
+    them by importance weights, as far as these reach (see `diagnostics`).
+    """
 
     @property
     def elbo(self) -> float:
@@ -544,7 +633,7 @@ class VariationalPosterior(Posterior):
 
     @property
     def reweighted(self) -> Posterior:
-        """The posterior as importance-weighted draws of q estimate it."""
+        """Return the posterior as importance-weighted draws of q estimate it."""
         stored = dict(self.diagnostics["reweighted"])
         subsets = stored.pop("subsets")
         masks = np.zeros((len(subsets), self.n_features), dtype=bool)

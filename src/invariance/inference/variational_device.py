@@ -1,5 +1,7 @@
-"""Variational inference for many outcomes at once on a device: ascents from all their starts, and
-what these come to on the host."""
+"""Variational inference for many outcomes at once on a device.
+
+The ascents from all starts run on the device, the reweighting of draws on the host.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ LARGEST_BATCH = 256
 
 
 def as_device(name: str) -> torch.device:
-    """The device of this name; raise where torch, or the device, is not there."""
+    """Return the device of this name; raise if torch or the device is not available."""
     try:
         import torch
     except ImportError:
@@ -87,8 +89,10 @@ class SharedScatter:
         return GaussianOnDevice(model.moments, self, removed, model.prediction)
 
     def problem(self, outcomes: Sequence[tuple[Scoring, Floats]]) -> Problem:
-        """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows
-        removed (R, G, d)."""
+        """Return the problem that scores the subsets of several outcomes.
+
+        They are given by `scoring_by_moments` and rows removed (R, G, d).
+        """
         import torch
 
         from ..kernels.device.torch_kernels import Problem
@@ -120,9 +124,10 @@ def _of_complete(name: str) -> Any:
 
 
 class GaussianOnDevice(HomoscedasticGaussian):
-    """The model of all rows of a sweep but a few. log Λ is computed on the device; for anything
-    else the second moments of the columns concerned are taken from those of all rows, less the
-    products of the rows that are not used.
+    """Model an outcome by moments of all rows of a sweep minus a few rows.
+
+    log Λ is computed on the device; otherwise the second moments of the columns concerned are those
+    of all rows minus the products of the rows that are not used.
 
     moments : of the rows used; their `scatter` may be empty
     removed : (R, G, d), as in `kernels.device.torch_kernels.Problem`
@@ -175,7 +180,7 @@ class GaussianOnDevice(HomoscedasticGaussian):
 
     @cached_property
     def complete(self) -> GaussianFromMoments:
-        """The same model with the second moments of all columns"""
+        """Return the same model with the second moments of all columns."""
         everything = np.arange(len(self.moments.columns))
         return GaussianFromMoments(self._moments_of(everything), prediction=self.prediction)
 
@@ -219,7 +224,8 @@ class GaussianOnDevice(HomoscedasticGaussian):
 
     @cached_property
     def outcome(self) -> tuple[Scoring, Floats]:
-        """As `SharedScatter.problem` takes it; the scatter is there already"""
+        """Return the outcome as `SharedScatter.problem` takes it; the scatter is on the device
+        already."""
         return self.rewarding(
             self.scoring_of(self.moments.scatter, no_rows(self.moments))
         ), self._removed
@@ -262,14 +268,15 @@ class Start(NamedTuple):
 
     @property
     def room(self) -> int:
-        """The most members of a subset inside the support"""
+        """Return the largest size of a subset inside the support."""
         return len(self.forced) + self.prior.max_size
 
 
 def on_device(
     engine: Variational, starts: Sequence[Start], d: int, device: torch.device
 ) -> tuple[Objectives, State, torch.Tensor]:
-    """What is ascended over d columns, from where, and the constants (B,) of the ELBOs."""
+    """Return the objectives over d columns, the starting state, and the constants (B,) of the
+    ELBOs."""
     import torch
 
     from ..kernels.device.ascent import Objectives, State
@@ -355,15 +362,18 @@ class Job:
 
 
 class Found(NamedTuple):
-    """The posterior of an outcome, and what it is the posterior of."""
+    """Hold the posterior of an outcome, and its target."""
 
     target: Target
     posterior: Posterior
 
 
 class _Waiting(NamedTuple):
-    """A job that is prepared: its target is scored on the device. climbs: one for each start, None
-    where the device cannot score all draws; seconds: its share of the batch"""
+    """Hold a job that is prepared, whose target is scored on the device.
+
+    climbs : one for each start, None if the device cannot score all draws; seconds : its share of
+        the batch
+    """
 
     job: Job
     target: Target

@@ -1,5 +1,4 @@
-"""What an outcome is: a number, one of two classes, a count or a time, and all that follows from
-it."""
+"""Kinds of outcomes: a number, one of two classes, a count or a time, and what follows from it."""
 
 from __future__ import annotations
 

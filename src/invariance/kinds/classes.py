@@ -123,8 +123,10 @@ def log_loss(y: Floats, odds: Floats) -> float:
 
 
 def calibration_in_the_large(y: Floats, odds: Floats) -> Figure:
-    """Return the shift of log odds by which the mean of the probabilities is that of y, which has
-    both classes."""
+    """Return calibration-in-the-large: the shift of log odds that gives the mean probability of y.
+
+    y must have both classes.
+    """
     prevalence = float(y.mean())
     shift = float(logit(prevalence)) - odds.max()
     if odds.min() < odds.max():

@@ -23,7 +23,7 @@ Law = tuple[
 
 
 class Figure(NamedTuple):
-    """An estimate with a 95% interval, NaN if there is none"""
+    """Hold an estimate with a 95% interval, NaN if there is none."""
 
     value: float
     low: float = np.nan

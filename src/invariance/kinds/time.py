@@ -1,4 +1,4 @@
-"""Times to an event, of which some are known only to be longer."""
+"""Times to an event that may be censored: some are known only to be longer."""
 
 from __future__ import annotations
 

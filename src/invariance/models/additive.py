@@ -1,4 +1,8 @@
-"""The additive family: smooth curves in the place of straight lines."""
+"""Additive models: natural cubic splines in place of straight lines.
+
+The conditional g of the paper's equation 6 (Wu et al. 2025, arXiv:2506.22675) is
+Normal(b + Σ_j f_j(x_j), σ²) over the features j of z.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,8 @@ class AdditiveModel(MomentModel):
         return self.linear.gain_many(masks)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """As of linear Gaussian fits with the degrees of freedom of `residuals`."""
+        """Return the distribution for linear Gaussian fits with the degrees of freedom of
+        `residuals`."""
         return null_of_ranks(
             self.moments.group_counts, self.residuals(as_masks(masks, self.n_features)).ranks
         )
@@ -134,8 +139,10 @@ class AdditiveModel(MomentModel):
         return Residuals(rss, taken, moments.counts.astype(float), np.nan)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        """Of local coefficients: those of the slopes that make them, with the shapes of the curves
-        taken as given."""
+        """Return standard errors of local coefficients, given the shapes of the curves.
+
+        They are those of the slopes on the curves.
+        """
         mask = as_mask(subset, self.feature_names)
         pooled = self.linear.standard_errors(mask)
         components, chosen = self.compared_by(mask)
@@ -167,7 +174,7 @@ class AdditiveModel(MomentModel):
         return int(np.ceil(20 + 0.5 * half**2 * self.moments.n_environments + 0.1 * half**3))
 
     def rescore(self, masks: ArrayLike) -> Floats:
-        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        """Return log Λ (S,) by orthogonalising the centred, scaled rows."""
         fits = [self._by_rows(mask) for mask in as_masks(masks, self.n_features)]
         return self._log_ratios(np.array([rss for rss, _ in fits]))
 
@@ -176,14 +183,16 @@ class AdditiveModel(MomentModel):
 
     @cached_property
     def _varies(self) -> Mask:
-        """(E, p) whether some column of a feature does"""
+        """Return whether some column of a feature varies in each environment, (E, p)."""
         columns = self.moments.varies[:-1, self.moments.feature_columns]
         return np.logical_or.reduceat(columns, self.features.starts[:-1], axis=1)
 
     @cached_property
     def _spanning(self) -> Floats:
-        """(N, q) columns orthogonal within each feature over all rows, since curves are nearly
-        collinear"""
+        """Return columns (N, q) orthogonal within each feature over all rows.
+
+        Curves are nearly collinear.
+        """
         spanning = np.zeros_like(self.data.X)
         for j, start in enumerate(self.features.starts[:-1]):
             own = self.data.X[:, start : self.features.starts[j + 1]]
@@ -197,14 +206,17 @@ class AdditiveModel(MomentModel):
 
     @cached_property
     def _grams(self) -> Floats:
-        """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in
-        their pooled units"""
+        """Return second moments (E + 1, q + 1, q + 1) of the spanning columns and, last, the
+        outcome.
+
+        They are in pooled units.
+        """
         return self._in_pooled_units(self._spanning_moments.scatter)
 
     @cached_property
     def _rests(self) -> tuple[Moments, Floats]:
-        """Of the rows outside each environment, and of all: moments of the spanning columns, and
-        `_grams`"""
+        """Return moments of the spanning columns and `_grams`, of rows outside each environment and
+        of all."""
         moments = rest_moments(self._spanning_moments)
         pooled = self._spanning_moments.scatter[-1:]
         return moments, self._in_pooled_units(np.concatenate([moments.scatter[:-1], pooled]))
@@ -215,8 +227,12 @@ class AdditiveModel(MomentModel):
         return np.ascontiguousarray(scatter * scale[:, None] * scale)
 
     def _fits(self, masks: Mask) -> tuple[Floats, Integers, Mask]:
-        """(S, G) residual sums of squares, NaN outside the support, and ranks, of the components in
-        environments and of the columns in the pool; (S,) whether second moments could decide"""
+        """Return residual sums of squares and ranks (S, G), and whether second moments could decide
+        (S,).
+
+        They are of the components in environments and of the columns in the pool; NaN outside the
+        support.
+        """
         shape = (len(masks), len(self.moments.group_counts))
         counts = self.moments.group_counts
         shares = np.empty(shape)
@@ -235,8 +251,10 @@ class AdditiveModel(MomentModel):
         return rss, ranks, by_moments
 
     def _bending(self, masks: Mask, ranks: Integers, decided: Mask) -> Floats:
-        """(S, E) degrees of freedom of the pooled fit beyond slopes; in proportion to those left,
-        where rows decide"""
+        """Return degrees of freedom (S, E) of the pooled fit beyond slopes.
+
+        In proportion to the residual ones if rows decide.
+        """
         free = np.maximum(self.moments.counts - 1.0 - ranks[:, :-1], 1.0)
         rest = np.maximum(ranks[:, -1] - masks.sum(axis=1), 0)
         bending = (rest / free.sum(axis=1))[:, None] * free
@@ -246,8 +264,10 @@ class AdditiveModel(MomentModel):
         return bending
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
-        """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are
-        too few; ranks"""
+        """Return residual sums of squares (G,) and ranks of one subset (p,).
+
+        NaN if there is no residual or rows are too few.
+        """
         y, (pooled, components) = self.data.y, self._pooled(mask)
         groups = row_groups(self.data)[:-1]
         fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
@@ -274,7 +294,7 @@ class AdditiveModel(MomentModel):
         return fit, components
 
     def _log_ratios(self, rss: Floats) -> Floats:
-        """(S,) from residual sums of squares (S, G)"""
+        """Return log Λ (S,) from residual sums of squares (S, G)."""
         counts = self.moments.group_counts
         weights = group_weights(self.moments.group_counts)
         with np.errstate(invalid="ignore"):
@@ -343,15 +363,38 @@ def _curve(terms: tuple[Term, ...], given: Mapping[str, Floats], knots: int) -> 
 
 @dataclass(frozen=True)
 class Additive:
-    """Outcome ~ Normal(intercept + a smooth curve of each numeric feature of z, variance), by
+    """Model a number as normal with a smooth curve for each numeric feature.
+
+    The mean is b + Σ_j f_j(x_j) over the features j of z, with natural cubic splines f_j fitted by
     maximum likelihood.
 
-    knots : of the natural cubic splines, at quantiles of all rows; each feature has knots − 1
-        columns. Features with fewer than ten values, levels and groups of columns stay as they are.
-        None: all features do, so that it is the data's own groups that are compared
-    comparison : "shape" fits the curves to all rows; in each environment the intercept, one slope
-        on each feature's curve and the variance may differ. "all": every coefficient may, which
-        takes many more rows
+    Parameters
+    ----------
+    knots : int, default=6
+        Knots of each spline, at quantiles of all rows; each feature has knots − 1 columns. Features
+        with fewer than ten values, levels and groups of columns stay linear. None: all features
+        stay as they are, and the groups of the data are compared.
+    comparison : {"shape", "all"}, default="shape"
+        "shape" fits the curves to all rows; in each environment the intercept, one slope on the
+        curve of each feature and the variance may differ. With "all" every coefficient may, which
+        requires many more rows.
+
+    Raises
+    ------
+    SettingError
+        If a value is unknown or there are fewer than three knots.
+
+    References
+    ----------
+    Hastie, T. and Tibshirani, R. (1986), Generalized additive models, Statistical Science 1,
+    297-310, doi:10.1214/ss/1177013604.
+
+    Examples
+    --------
+    >>> from invariance import Additive, BIP
+    >>> from invariance.datasets import make_example
+    >>> BIP(Additive(knots=4)).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     knots: int | None = 6

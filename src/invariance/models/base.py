@@ -1,5 +1,12 @@
-"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features
-(`BoundModel`)."""
+"""The base of outcome models: a family (parameters only) is bound to data and then scores subsets.
+
+The score of a subset z is the log likelihood ratio of equation 7 of the paper (Wu et al. 2025,
+arXiv:2506.22675)::
+
+    log Λ(z) = Σ_e Σ_i log g(y_ei | x_ei^z) − log p_e(y_ei | x_ei^z)
+
+with g fitted to the pool and p_e to environment e. `BoundModel` has the methods of a bound family.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +102,7 @@ def _either(known: Iterable[str]) -> str:
 
 
 class Level(StrEnum):
-    """What is the same in every environment, the strongest statement first."""
+    """List what is the same in every environment, the strongest statement first."""
 
     full = "full"  # baseline, effects and noise: the paper's
     effects = "effects"  # effects and noise; each environment has its own baseline
@@ -184,12 +191,12 @@ def check_whole_number(family: Any, name: str, least: int, usual: int | str) -> 
 
 
 class Family(Protocol):
-    """A specification: parameters only. It may be cloned, compared and searched over before there
-    are data.
+    """Specify a model of the outcome by parameters only, before there are data.
 
-    A family declares by class attributes what follows from it: `kind` of the outcome, one of
-    OUTCOME_KINDS, and `link`, one of INVERSE_LINKS or the name of another one; only "auto", which
-    has neither before there are data, does not.
+    A family can be cloned, compared and tuned. Its class attributes declare the `kind` of the
+    outcome, one of OUTCOME_KINDS, and the `link`, one of INVERSE_LINKS or another name; only
+    "auto", which depends on the data, does not have them. Its one method, `bind(data, n_jobs)`,
+    returns a `BoundModel`, which scores subsets.
     """
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel: ...
@@ -207,7 +214,7 @@ class Null(NamedTuple):
 
     @classmethod
     def of_deviance(cls, mean: Floats, variance: Floats, degrees: Floats) -> Null:
-        """From mean and variance (S,) of −2 log Λ, 0 where unknown."""
+        """Return the distribution from mean and variance (S,) of −2 log Λ, 0 if unknown."""
         known = variance > 0.0
         return cls(
             np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0)
@@ -222,7 +229,8 @@ class Remarks(NamedTuple):
 
 
 class FlipGuess(NamedTuple):
-    """(S, p) each, of S subsets with each of p features flipped, as in `gain_many` and `Null`."""
+    """Hold guesses (S, p) for S subsets with each of p features flipped, as in `gain_many` and
+    `Null`."""
 
     log_ratio: Floats
     gain: Floats
@@ -270,11 +278,11 @@ class Fit:
     specification: Any = None
 
     def mean(self, predictor: Floats) -> Floats:
-        """(N,) expected outcome at intercept + coefficients · columns (N,)"""
+        """Return the expected outcome (N,) at intercept + coefficients · columns (N,)."""
         return predictor if self.specification is None else self.specification.mean(predictor)
 
     def predict(self, X: Floats) -> Floats:
-        """(N,) expected outcome of rows X (N, k) by the pooled fit"""
+        """Return the expected outcome (N,) of rows X (N, k) by the pooled fit."""
         return self.mean(X @ self.coefficients + self.intercept)
 
 
@@ -290,14 +298,15 @@ NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 
 
 def listed_subsets(members: NDArray32, n_features: int) -> Mask:
-    """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
+    """Return masks (n, f) of subsets given by members (n, k), -1 beyond the last."""
     masks = np.zeros((len(members), n_features + 1), dtype=bool)
     masks[np.arange(len(members))[:, None], members] = True
     return masks[:, :-1]
 
 
 def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
-    """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
+    """Return masks (S, p) from subsets (S, f) of the `free` features, with the `forced` ones in
+    all."""
     if np.array_equal(free, np.arange(n_features)):
         return draws.copy()
     masks = np.zeros((len(draws), n_features), dtype=bool)
@@ -307,8 +316,10 @@ def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_featur
 
 
 def sums_over_subsets(values: Integers) -> Integers:
-    """(2**f,) of values (f,) over the members of each subset, bit j of whose position stands for
-    member j"""
+    """Return sums (2**f,) of values (f,) over the members of each subset.
+
+    Bit j of a position stands for member j.
+    """
     sums = np.zeros(1 << len(values), np.int64)
     for j, value in enumerate(values):
         sums[1 << j : 2 << j] = sums[: 1 << j] + value
@@ -316,9 +327,11 @@ def sums_over_subsets(values: Integers) -> Integers:
 
 
 class Walked(NamedTuple):
-    """Of n subsets: log_ratio (n,), NaN outside the support; gain (n,): of the pooled fit, NaN
-    where it was not asked for, where it is too small and where the subset cannot be invariant up to
-    the tolerance; or no rows"""
+    """Hold the scores of n subsets.
+
+    log_ratio (n,) : NaN outside the support; gain (n,) : of the pooled fit, NaN if it was not
+    requested, is too small or the subset cannot be invariant up to the tolerance; or without rows
+    """
 
     log_ratio: Floats
     gain: Floats
@@ -349,8 +362,11 @@ class SubsetWalk:
         self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
 
     def dense(self, high: Integers, sizes: Mask, least: Floats | None = None) -> Walked:
-        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j =
-        feature j)"""
+        """Return the scores (2**n_low,) of the features `high` joined by each subset of the first
+        n_low.
+
+        Bit j stands for feature j.
+        """
         return self._scored(self.dense_draws(high), sizes, least)
 
     def listed(
@@ -361,19 +377,21 @@ class SubsetWalk:
         members: NDArray32,
         least: Floats | None = None,
     ) -> Walked:
-        """(n,) of the subsets of `listed_draws`, which fills `members`"""
+        """Return the scores (n,) of the subsets of `listed_draws`, which fills `members`."""
         return self._scored(self.listed_draws(prefix, max_size, members), sizes, least)
 
     def dense_draws(self, high: Integers) -> Mask:
-        """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
+        """Return the features `high` joined by each subset of the first n_low, (2**n_low, f)."""
         masks = np.zeros((1 << self.n_low, self.n_features), dtype=bool)
         masks[:, : self.n_low] = np.arange(1 << self.n_low)[:, None] >> np.arange(self.n_low) & 1
         masks[:, high] = True
         return masks
 
     def listed_draws(self, prefix: Integers, max_size: int, members: NDArray32) -> Mask:
-        """(n, f) `prefix` extended by later features up to max_size; fills members (n, k), -1
-        beyond the last"""
+        """Return `prefix` extended by later features up to max_size, (n, f).
+
+        Fills members (n, k), -1 beyond the last.
+        """
         k = len(prefix)
         row = 0
         later = range(int(prefix[-1]) + 1 if k else 0, self.n_features)
@@ -388,7 +406,7 @@ class SubsetWalk:
         return listed_subsets(members, self.n_features)
 
     def of_all_features(self, draws: Mask) -> Mask:
-        """(S, p) from subsets (S, f) of the free features"""
+        """Return masks (S, p) from subsets (S, f) of the free features."""
         return of_all_features(draws, self.free, self.forced, self.model.n_features)
 
     def _scored(self, draws: Mask, sizes: Mask, least: Floats | None) -> Walked:
@@ -406,8 +424,10 @@ class SubsetWalk:
 
 
 def of_interest(gain: Floats, columns: Integers, least: Floats) -> Floats:
-    """(n,) NaN where the gain is below that of its number of columns (n,), of least (c + 1,), or
-    not finite"""
+    """Return gains (n,), NaN below the smallest of interest for their number of columns (n,).
+
+    least : (c + 1,); NaN also if not finite
+    """
     with np.errstate(invalid="ignore"):
         return np.where((gain >= least[columns]) & (gain > -np.inf), gain, np.nan)
 
@@ -432,12 +452,14 @@ class BoundModel(ABC):
 
     @abstractmethod
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        """(S,) log Λ of the subsets in masks (S, p)."""
+        """Return log Λ (S,) of the subsets in masks (S, p)."""
 
     @abstractmethod
     def gain_many(self, masks: ArrayLike) -> Floats:
-        """(S,) pooled log-likelihood of subsets (S, p) above that of the empty one; -inf outside
-        the support."""
+        """Return the pooled log-likelihood (S,) of subsets (S, p) above that of the empty one.
+
+        -inf outside the support.
+        """
 
     @abstractmethod
     def null_many(self, masks: ArrayLike) -> Null:
@@ -499,7 +521,7 @@ class BoundModel(ABC):
         return self.n_rows
 
     def signal_of(self, gain: Floats) -> Floats:
-        """(S,) how much pooled fits with this gain (S,) explain, in units of the noise: their
+        """Return the signal (S,) of pooled fits with this gain (S,) in units of the noise: their
         deviance."""
         return 2.0 * np.maximum(gain, 0.0)
 
@@ -509,13 +531,16 @@ class BoundModel(ABC):
         raise DataError(f"a {type(self).__name__} cannot leave environments out.")
 
     def against_the_rest(self, masks: Mask) -> Iterable[tuple[Floats, Null]]:
-        """For each environment, log Λ of the subsets in masks (S, p) where it and the rows of all
-        others are the two groups that are compared, and its law; nothing where a model has a test
-        of its own."""
+        """Yield, for each environment, log Λ of subsets (S, p) against all others, and its
+        distribution.
+
+        The two groups that are compared are the environment and the rows of all others. Empty if a
+        model has its own test.
+        """
         return ()
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
-        """(S,) probability of log Λ ≤ log_ratios (S,) under invariance by a gamma law, 1 where
+        """Return P(log Λ ≤ log_ratios) (S,) under invariance, by a gamma distribution; 1 if
         unknown."""
         null = self.null_many(masks)
         known = null.variance > 0.0
@@ -529,16 +554,18 @@ class BoundModel(ABC):
         return probability
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one
-        environment all are."""
+        """Test whether the subsets in masks (S, p) are invariant up to the tolerance.
+
+        With one environment all are.
+        """
         joint, allowed = self._all_together(masks, tolerance)
         each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
         unknown = np.full(len(joint), np.nan)
         return InvarianceTest(unknown, unknown, each, with_each(joint, each))
 
     def _all_together(self, masks: ArrayLike, tolerance: Tolerance) -> tuple[Floats, Floats]:
-        """(S,) joint p-values without the tests of each environment, and the noncentrality that is
-        tolerated"""
+        """Return joint p-values (S,) without tests of each environment, and the tolerated
+        noncentrality."""
         log_ratios = self.log_ratio_many(masks)
         null = self.null_many(masks)
         joint = (log_ratios > -np.inf).astype(float)
@@ -551,12 +578,14 @@ class BoundModel(ABC):
         return joint, allowed
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
-        """(S,) whether the joint p-values of `invariance_test` are at least the level"""
+        """Return whether the joint p-values (S,) of `invariance_test` are at least the level."""
         return np.asarray(self.invariance_test(masks, tolerance).joint >= tolerance.level)
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
-        """How different the coefficients of subsets (S, p) are between environments; ends: of
-        intervals too"""
+        """Return the difference of coefficients of subsets (S, p) between environments.
+
+        ends : whether to compute intervals
+        """
         log_ratios = self.log_ratio_many(masks)
         null = self.null_many(masks)
         tested = (log_ratios > -np.inf) & (null.variance > 0.0)
@@ -568,15 +597,16 @@ class BoundModel(ABC):
         )
 
     def tolerated(self, gain: Floats, tolerance: Tolerance) -> Floats:
-        """(S,) the noncentrality of −2 log Λ that does not count against subsets of this gain
-        (S,)"""
+        """Return the tolerated noncentrality (S,) of −2 log Λ of subsets with this gain (S,)."""
         spread = self.n_rows * tolerance.tau**2 / 2.0 if "tau" in self.judged else 0.0
         return tolerance.noncentrality(self.signal_of(gain), self.n_informative) + spread
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
-        """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule, of
-        the subsets asked for (S,); NaN of others, and with two environments. allowed (S,):
-        noncentrality, shared by rows"""
+        """Return the smallest p-value (S,) of an environment against the rest, by Šidák's rule.
+
+        NaN for subsets that were not requested (S,), and with two environments. allowed (S,) :
+        noncentrality, shared by rows.
+        """
         chosen = as_masks(masks, self.n_features)
         rows = np.flatnonzero(asked)
         counts = self.observed.counts
@@ -618,48 +648,54 @@ class BoundModel(ABC):
 
     @property
     def free_columns(self) -> Integers:
-        """(p,) how many coefficients each feature adds to the pooled fit."""
+        """Return how many coefficients each feature adds to the pooled fit, (p,)."""
         return self.features.widths
 
     @property
     def constant_within(self) -> Mask:
-        """(p,) features of which no column varies inside any environment: recodings of the label,
-        settings of sites."""
+        """Return features (p,) that are constant in every environment: codes of the label, settings
+        of sites."""
         return self.observed.site_level.features(self.features)
 
     def r2_many(self, masks: ArrayLike) -> Floats:
-        """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the
-        support."""
+        """Return the share of the variance of the outcome that pooled fits explain, (S,).
+
+        NaN outside the support.
+        """
         gain = self.gain_many(masks)
         return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
 
     def deviation_shares(self, masks: ArrayLike) -> Floats:
-        """(S,) share of the noise's variance that deviations between environments explain; NaN
-        where not estimated."""
+        """Return the share (S,) of the variance of the noise that deviations explain; NaN if not
+        estimated."""
         return np.full(len(as_masks(masks, self.n_features)), np.nan)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        """(S,) R² when each environment is predicted by the fit to the others; NaN where
+        """Return R² (S,) if each environment is predicted by the fit to the others; NaN if
         unknown."""
         return np.full(len(as_masks(masks, self.n_features)), np.nan)
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
-        """(S,) expected squared error in a new environment whose coefficients vary as those of the
-        environments do, of least squares fits to the outcome; inf where it is not known."""
+        """Return the expected squared error (S,) of least squares in a new environment.
+
+        Its coefficients vary as those of the environments do; inf if it is not known.
+        """
         from .gaussian import LinearGaussian
 
         return LinearGaussian().bind(self.observed).random_effects_risk_many(masks)
 
     def separate_gains_many(self, masks: ArrayLike) -> Floats:
-        """(S, p) deviance that each feature of the subsets in masks (S, p) explains beyond the
-        others in them, by least squares with a baseline in each environment; NaN outside the
-        subset."""
+        """Return the deviance (S, p) that each feature of subsets (S, p) explains beyond the
+        others.
+
+        By least squares with a baseline in each environment; NaN for features outside the subset.
+        """
         from .gaussian import LinearGaussian
 
         return LinearGaussian().bind(self.observed).separate_gains_many(masks)
 
     def standard_errors(self, subset: Subset) -> StandardErrors | None:
-        """Of the coefficients of `fit(subset)`."""
+        """Return standard errors of the coefficients of `fit(subset)`."""
         return None
 
     def estimates(self, subset: Subset) -> Estimates:
@@ -764,8 +800,8 @@ class BoundModel(ABC):
 
     @property
     def dense_advantage(self) -> int:
-        """How many times cheaper a subset is when all are walked than when it is one of a list; 1
-        without a walk."""
+        """Return how many times cheaper a subset is in a walk over all than in a list; 1 without a
+        walk."""
         return 1
 
     def subset_walk(
@@ -776,12 +812,11 @@ class BoundModel(ABC):
         return SubsetWalk(self, free, forced, tolerance)
 
     def scoring(self) -> Scoring | None:
-        """What compiled samplers score with, column by column; only where every feature is one
-        column."""
+        """Return what compiled samplers score with, if every feature is one column."""
         return None
 
     def walk_order(self, free: Integers) -> Integers:
-        """(f,) in which order the features of a walk are best given to it."""
+        """Return the best order of the features for a walk, (f,)."""
         return np.arange(len(free))
 
     @property
@@ -790,36 +825,35 @@ class BoundModel(ABC):
         return False
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
-        """(S,) log Λ by another, safer way."""
+        """Return log Λ (S,) by another, safer way."""
         return None
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, for searching: subsets outside the support may have values that lead
-        out of there."""
+        """Return values like log_ratio_many for searches; those outside the support may lead out of
+        there."""
         return self.log_ratio_many(masks)
 
     @property
     def samples_exactly(self) -> bool:
-        """Whether `sampling_ratio_many` is log Λ itself."""
+        """Return whether `sampling_ratio_many` is log Λ itself."""
         return True
 
     def sampling_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, for samplers, which ask about very many: what they report is scored
+        """Return values like log_ratio_many for samplers, which request many; results are scored
         again."""
         return self.log_ratio_many(masks)
 
     def nearly_outcome(self) -> Mask:
-        """(p,) features that alone may determine the outcome and so put subsets outside the
+        """Return features (p,) that may determine the outcome alone and put subsets outside the
         support."""
         return np.zeros(self.n_features, dtype=bool)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        """At most so many features that say most about one of them."""
+        """Return the features that are most similar to one of them, at most a number."""
         return np.empty(0, np.intp)
 
     def flip_neighbours(self, mask: Mask) -> Floats:
-        """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves
-        the support."""
+        """Return the change (p,) of log Λ by each flip of a feature; -inf outside the support."""
         chosen = as_masks(mask, self.n_features)
         now, *values = self.log_ratio_many(
             np.vstack([chosen, chosen ^ np.eye(self.n_features, dtype=bool)])
@@ -837,14 +871,16 @@ class GuessesFlips(Protocol):
     """The one ability without a generic answer."""
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
-        """Of the subsets in masks (S, p) with each feature flipped: good enough to search, not to
-        judge."""
+        """Return guesses for subsets (S, p) with each feature flipped, for searches and not for
+        tests."""
         ...
 
 
 class Memory:
-    """What was computed of subsets. Others are forgotten where there are more than `most`; none is
-    pickled."""
+    """Remember what was computed for subsets.
+
+    Earlier ones are forgotten if there are more than `most`; none is pickled.
+    """
 
     def __init__(self, most: int) -> None:
         self._most, self._known = most, dict[bytes, Any]()
@@ -853,7 +889,7 @@ class Memory:
         return Memory, (self._most,)
 
     def of(self, masks: Mask, compute: Callable[[Mask], Iterable[Any]]) -> list[Any]:
-        """Of each of masks (S, p); compute : of distinct ones (n, p)"""
+        """Return the value of each of masks (S, p); compute : for distinct ones (n, p)."""
         # Other threads may begin a new dictionary meanwhile.
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
         known = self._known

@@ -1,5 +1,9 @@
-"""The linear Gaussian family by marginal likelihoods: a Bayes factor in the place of a likelihood
-ratio."""
+"""The linear Gaussian family with marginal likelihoods: a Bayes factor replaces the ratio.
+
+In equation 7 of the paper (Wu et al. 2025, arXiv:2506.22675) the ratio Λ(z) of maximised
+likelihoods is replaced by m(y | x^z) / Π_e m(y_e | x_e^z), with m the likelihood integrated over a
+conjugate prior.
+"""
 
 from __future__ import annotations
 
@@ -65,18 +69,46 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class BayesianLinearGaussian:
-    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), these integrated over a
-    conjugate prior.
+    """Model a number as normal, with parameters integrated over a conjugate prior.
 
-    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one
-    fit for all environments against one of its own in each. It is above 0 where the data speak for
-    invariance.
+    Λ(z) is replaced by the Bayes factor of one fit for all environments and one for each::
 
-    prior_rows : how many rows the prior is worth; it is as if each fit had seen so many rows that
-        look like the average of all rows. The same prior holds in every environment and for the
-        pool: coefficients (of columns and outcome measured from their means) ~ Normal(b, σ² S⁻¹ N /
-        prior_rows), b and S those of all rows, the intercept ~ Normal(0, σ² / prior_rows) and σ² ~
-        inverse gamma worth so many rows at the residual variance of all rows.
+        log Λ(z) = log m(all rows) − Σ_e log m(rows of e)
+
+    It is above 0 if the data favour invariance.
+
+    Parameters
+    ----------
+    prior_rows : float, default=1.0
+        Weight of the prior in rows, positive: each fit is as if it had seen this many more rows
+        that look like the average of all rows.
+
+    Raises
+    ------
+    SettingError
+        If the weight is not a positive number.
+
+    Notes
+    -----
+    The prior is the same in every environment and for the pool. Coefficients of centred columns are
+    Normal(b, σ² S⁻¹ N / prior_rows) with b and S those of all rows, the intercept is
+    Normal(0, σ² / prior_rows), and σ² is inverse gamma with the weight of prior_rows rows at the
+    residual variance of all rows.
+
+    References
+    ----------
+    Zellner, A. (1986), On assessing prior distributions and Bayesian regression analysis with
+    g-prior distributions, in Bayesian Inference and Decision Techniques, 233-243.
+
+    Kass, R. E. and Raftery, A. E. (1995), Bayes factors, Journal of the American Statistical
+    Association 90, 773-795, doi:10.1080/01621459.1995.10476572.
+
+    Examples
+    --------
+    >>> from invariance import BIP, BayesianLinearGaussian
+    >>> from invariance.datasets import make_example
+    >>> BIP(BayesianLinearGaussian()).fit(make_example()).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     prior_rows: float = 1.0
@@ -93,8 +125,11 @@ class BayesianLinearGaussian:
 
 
 class _Reduced(NamedTuple):
-    """Of subsets, n_columns (S,), log determinants of their matrices (S, E + 1), last over all
-    rows, and what their columns leave of the outcome (S, E + 1); NaN outside the support"""
+    """Hold the reduced matrices of subsets.
+
+    n_columns (S,), log determinants (S, E + 1), last over all rows, and residuals of the outcome
+    (S, E + 1); NaN outside the support.
+    """
 
     n_columns: Integers
     volumes: Floats
@@ -171,7 +206,7 @@ class BayesianGaussian(MomentModel):
         )
 
     def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
-        """By least squares, which no prior shrinks."""
+        """Return estimates by least squares, which the prior does not shrink."""
         return super().own_estimates(subset, self.linear.estimates(subset))
 
     @property
@@ -180,13 +215,13 @@ class BayesianGaussian(MomentModel):
 
     @cached_property
     def _weights(self) -> Floats:
-        """(E,) half the rows that each local fit has seen, the prior's included"""
+        """Return half the number of rows of each local fit, with those of the prior, (E,)."""
         return 0.5 * (self.moments.counts.astype(float) + self.prior_rows)
 
     @cached_property
     def _matrices(self) -> Floats:
-        """(E + 1, d, d) scaled scatter of each environment's and the prior's rows together; last,
-        that of all rows"""
+        """Return scaled scatter (E + 1, d, d) of each environment with the prior; last, of all
+        rows."""
         moments = self.moments
         counts = self.moments.counts
         between = counts * self.prior_rows / (counts + self.prior_rows)
@@ -199,8 +234,8 @@ class BayesianGaussian(MomentModel):
 
     @cached_property
     def _seconds(self) -> Floats:
-        """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns,
-        from pooled means"""
+        """Return scaled products (E + 1, q + 1, q + 1) of a constant and the columns from pooled
+        means."""
         moments = self.moments
         columns = self.moments.feature_columns
         counts = moments.group_counts
@@ -230,8 +265,8 @@ class BayesianGaussian(MomentModel):
         return _Reduced(np.diff(starts), volumes, left)
 
     def _slopes(self, matrix: Floats, columns: NDArray[np.intp]) -> Floats:
-        """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing
-        over all rows"""
+        """Return coefficients (k,) of the columns in the units of the data; 0 for redundant
+        columns."""
         slopes = np.zeros(len(columns))
         used = self.moments.present[-1, columns]
         inside = columns[used]
@@ -241,7 +276,7 @@ class BayesianGaussian(MomentModel):
         return slopes
 
     def _agreement(self, reduced: _Reduced) -> Floats:
-        """(S,) the part of the log Bayes factor that does not depend on the outcome"""
+        """Return the part (S,) of the log Bayes factor that does not depend on the outcome."""
         n_rows = float(self.moments.n_rows)
         prior_rows = self.prior_rows
         seen = 2.0 * self._weights

@@ -1,4 +1,9 @@
-"""Counts: a Poisson law, or one that scatters more."""
+"""Regressions of counts: Poisson and negative binomial.
+
+Both have the mean μ = exposure · exp(b + β'x^z) and are fitted by maximum likelihood, once to the
+pool and once to each environment (equations 5 and 6 of the paper, Wu et al. 2025,
+arXiv:2506.22675); the variance is μ or μ + αμ².
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ LARGEST_HARMLESS = 1.2
 
 
 def exposure_of(data: MultiEnvironmentData) -> Floats:
-    """(N,) 1 where none is given"""
+    """Return the exposures (N,), 1 if none are given."""
     return np.ones(data.n_rows) if data.exposure is None else data.exposure
 
 
@@ -81,8 +86,10 @@ class CountRegression(Regression):
     def guarded(
         data: MultiEnvironmentData, order: Integers, free: bool = False
     ) -> tuple[Floats, Floats, Floats]:
-        """(N,) counts, those that the pooled rate expects, or the environment's own if baselines
-        are free, and exposures, in this order"""
+        """Return counts, expected counts and exposures (N,) in this order.
+
+        Expected counts are from the pooled rate, or from the environment's if baselines are free.
+        """
         exposure = exposure_of(data)
         expected = exposure * (data.y.sum() / exposure.sum())
         expected *= baseline_ratios(data, data.y, expected, free)[data.environment_index]
@@ -91,14 +98,27 @@ class CountRegression(Regression):
 
 @dataclass(frozen=True)
 class Poisson(CountRegression):
-    """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by
-    maximum likelihood.
+    """Model a count by Poisson regression on the selected columns.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the
-        pooled fit expects; 0: none. They keep fits finite where an environment has no events
+    The mean is exposure · exp(b + β'x^z), fitted by maximum likelihood. Most counts vary more than
+    this model allows, and invariant subsets are then rejected: `NegativeBinomial` allows for it.
 
-    Counts scatter more than this in most data, and invariant subsets are then rejected: use
-    NegativeBinomial there.
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Weight, in rows, of the pseudo-data of each environment, whose outcome is the expectation of
+        the pooled fit. They keep fits finite if an environment has no events. 0 is without
+        pseudo-data.
+
+    See Also
+    --------
+    NegativeBinomial : Allow for overdispersion.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Poisson
+    >>> BIP(Poisson(pseudo_rows=0.5)).family
+    Poisson(pseudo_rows=0.5)
     """
 
     name: ClassVar[str] = "Poisson"
@@ -161,8 +181,10 @@ _VALUES_AT_ONCE = 4_000
 def counts_of(
     y: Floats, expected: Floats, exposure: Floats, share: float, starts: Integers
 ) -> Counts:
-    """Of rows sorted by environment with counts y (N,), and of the same with counts `expected` and
-    weight `share`."""
+    """Return the distinct counts of rows sorted by environment.
+
+    They have counts y (N,), and pseudo-data with counts `expected` and weight `share`.
+    """
     scale = float(max(y.max(), expected.max(), _SMALLEST_SCALE))
     centre = float(y.mean())
     n_pieces = int(np.ceil(np.log1p(_LARGEST_DISPERSION * scale) / _PIECE))
@@ -184,8 +206,8 @@ def counts_of(
 
 
 def _at_centre(y: Floats, alpha: Floats, centre: float) -> Floats:
-    """(A,) log-likelihood of all counts y (n,), which may be fractions, if each has the mean
-    `centre`, by α (A,)"""
+    """Return the log-likelihood (A,) of counts y (n,), which may be fractions, with mean `centre`,
+    by α (A,)."""
     values, times = np.unique(y, return_counts=True)
     total = np.zeros(len(alpha))
     for first in range(0, len(values), _VALUES_AT_ONCE):
@@ -197,8 +219,10 @@ def _at_centre(y: Floats, alpha: Floats, centre: float) -> Floats:
 
 
 def log_rising(y: Floats, alpha: Floats) -> Floats:
-    """(A, n) log Γ(y + 1/α) − log Γ(1/α) + y·log α of y (n,) and α (A,): Σ log(1 + αj) over j < y
-    for whole y"""
+    """Return log Γ(y + 1/α) − log Γ(1/α) + y·log α (A, n) of y (n,) and α (A,).
+
+    It is Σ log(1 + αj) over j < y for whole y.
+    """
     s = 1.0 / alpha[:, None]
     near = s[:, 0] >= _STIRLING
     values = np.empty((len(alpha), len(y)))
@@ -209,7 +233,7 @@ def log_rising(y: Floats, alpha: Floats) -> Floats:
 
 
 def _remainder(s: Floats) -> Floats:
-    """What Stirling's formula for log Γ(s) lacks"""
+    """Return the error of Stirling's formula for log Γ(s)."""
     z = 1.0 / s**2
     return np.asarray((1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z / 1680.0))) / s)
 
@@ -223,13 +247,32 @@ class NegativeBinomialModel(RegressionModel):
 
 @dataclass(frozen=True)
 class NegativeBinomial(CountRegression):
-    """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns
-    of z) and variance μ + αμ², by maximum likelihood; the dispersion α ≥ 0 is a parameter of every
-    fit.
+    """Model a count by negative binomial regression on the selected columns.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the
-        pooled fit expects; 0: none. They keep slopes finite where an environment has no events, and
-        leave its dispersion alone
+    The mean is μ = exposure · exp(b + β'x^z) and the variance μ + αμ². The dispersion α ≥ 0 is a
+    parameter of every fit, by maximum likelihood.
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Weight, in rows, of the pseudo-data of each environment, whose outcome is the expectation of
+        the pooled fit. They keep slopes finite if an environment has no events, and do not affect
+        its dispersion. 0 is without pseudo-data.
+
+    See Also
+    --------
+    Poisson : Assume that the variance is the mean.
+
+    References
+    ----------
+    Lawless, J. F. (1987), Negative binomial and mixed Poisson regression, Canadian Journal of
+    Statistics 15, 209-225, doi:10.2307/3314912.
+
+    Examples
+    --------
+    >>> from invariance import BIP, NegativeBinomial
+    >>> BIP(NegativeBinomial(pseudo_rows=0.5)).family
+    NegativeBinomial(pseudo_rows=0.5)
     """
 
     name: ClassVar[str] = "negative binomial"

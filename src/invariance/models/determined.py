@@ -1,5 +1,7 @@
-"""Features that give the outcome exactly, in all rows or in some environment: searched for, refused
-or told by name."""
+"""Features that determine the outcome exactly, in all rows or in some environment.
+
+Their likelihood is unbounded, so that Λ(z) is not defined: they are found, refused or named.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,7 @@ def _pursued(moments: Moments, columns: Integers) -> list[Integers]:
 
 
 def _told(model: MomentModel, mask: Mask, groups: Integers) -> tuple[str, list[Remedy]]:
-    """What a subset (p,) determines where, and what can be done"""
+    """Return which outcomes a subset (p,) determines, and remedies."""
     names = model.features.chosen(mask).names
     E = model.n_environments
     labels = [model.moments.environments[g] for g in groups if g < E]

@@ -67,11 +67,11 @@ class FreeBaselines(MomentModel):
         return self.full.without(environment).at_level(self.level)
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
-        """In a new environment, whose baseline is another one"""
+        """Return the risk in a new environment with a baseline of its own."""
         return self.full.random_effects_risk_many(masks)
 
     def unjudged(self, masks: Mask) -> Mask:
-        """(S,) subsets with a feature that is constant in every environment"""
+        """Return subsets (S,) with a feature that is constant in every environment."""
         return np.asarray(masks[:, self.constant_within].any(axis=1))
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -84,7 +84,8 @@ class FreeBaselines(MomentModel):
         return np.where(self.unjudged(chosen), -np.inf, super().gain_many(chosen))  # type: ignore[safe-super]
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """With environment intercepts; the intercept is the mean baseline over all rows."""
+        """Return the fit with environment intercepts; its intercept is the mean baseline over all
+        rows."""
         mask = as_mask(subset, self.feature_names)
         coefficients = super().fit(mask, local=False).coefficients  # type: ignore[safe-super]
         moments = self.full.moments
@@ -94,7 +95,7 @@ class FreeBaselines(MomentModel):
         return replace(self.full.fit(mask, local), coefficients=coefficients, intercept=intercept)
 
     def line(self, mask: Mask) -> Fit:
-        """By which rows of new environments are predicted: with a random intercept in each
+        """Return the fit that predicts new environments: with a random intercept in each
         environment."""
         found = self.random_intercept(mask)
         return replace(
@@ -102,8 +103,7 @@ class FreeBaselines(MomentModel):
         )
 
     def random_intercept(self, mask: Mask) -> RandomInterceptFit:
-        """Of the columns of a subset (p,), with what the baselines of environments differ by
-        (BLUP)."""
+        """Return the random intercept fit of a subset (p,), with predicted baselines (BLUP)."""
         moments = self.full.moments
         return random_intercept(moments, moments.feature_columns[self.features.expand(mask)])
 
@@ -307,7 +307,7 @@ class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
 
 
 def _with_freedom(values: Floats, freedom: Floats, left: float) -> StandardErrors:
-    """With so many degrees of freedom that pooled fits leave"""
+    """Return standard errors with these degrees of freedom of pooled fits."""
     factor = np.sqrt(freedom[-1] / left) if left > 0.0 else np.nan
     return StandardErrors(
         np.vstack([values[:-1], factor * values[-1:]]), np.append(freedom[:-1], left)

@@ -1,5 +1,8 @@
-"""Least squares fits behind the Gaussian models, from the rows or second moments alone, and walks
-over all subsets."""
+"""Least squares fits behind the Gaussian models, and walks over all subsets.
+
+Residual sums of squares are Schur complements of the centred second moments; if these have too few
+digits, they are computed from the rows.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +52,17 @@ _ROUNDING = 1e-12
 
 
 def group_weights(counts: Floats) -> Floats:
-    """(G,) log Λ = offset + Σ weights · log(residual share); with one environment everything
-    cancels."""
+    """Return weights (G,) of log Λ = offset + Σ weights · log(residual share).
+
+    With one environment they cancel.
+    """
     if len(counts) == 2:
         return np.zeros(2)
     return 0.5 * counts * np.append(np.ones(len(counts) - 1), -1.0)
 
 
 def inverse_scales(diagonal: Floats, present: Mask) -> Floats:
-    """(G, d) 1 / root of the sums of squares (G, d); 0 where a column is not present."""
+    """Return 1 / root of the sums of squares (G, d); 0 if a column is not present."""
     return np.where(present, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
 
 
@@ -69,9 +74,12 @@ def row_groups(data: MultiEnvironmentData) -> list[NDArray[np.intp]]:
 def unit_groups(
     data: MultiEnvironmentData | None, moments: Moments, used: Integers, first: int = 0
 ) -> Iterator[tuple[Floats, Floats, Floats]]:
-    """In every environment, from the `first` on, and the pool: columns `used` (k,) of the features
-    and, last, the outcome, centred and scaled to unit length (k + 1, n), their lengths and their
-    means (k + 1,)."""
+    """Yield unit columns, lengths and means (k + 1,) of each environment, from the `first` on, and
+    the pool.
+
+    Columns `used` (k,) of the features and, last, the outcome are centred and scaled to length 1 (k
+    + 1, n).
+    """
     if data is not None:
         columns = np.column_stack([data.X[:, used], data.y])
         for g in range(first, data.n_environments + 1):
@@ -86,7 +94,7 @@ def unit_groups(
 
 
 def _root_of_products(products: Floats, present: Mask) -> Floats:
-    """(k, k) a factor of centred products (k, k), 0 for columns that are not present"""
+    """Return a factor (k, k) of centred products (k, k), 0 for columns that are not present."""
     norms = np.where(present, np.sqrt(np.diagonal(products)), 0.0)
     scale = inverse_scales(norms**2, present)
     gram = products * scale[:, None] * scale + np.diag(~present)
@@ -152,8 +160,10 @@ def linear_errors(
 def weighted_errors(
     data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, deviations: Floats
 ) -> Floats:
-    """(k,) of chosen columns (q,) in a fit to all rows, deviations (E,) of the noise; NaN for
-    dependent columns."""
+    """Return standard errors (k,) of chosen columns (q,) in a fit to all rows.
+
+    deviations (E,) : of the noise; NaN for dependent columns
+    """
     used = np.flatnonzero(chosen)
     parts = []
     columns = np.append(moments.feature_columns[used], moments.outcome)
@@ -212,22 +222,28 @@ def smallest_pivot(moments: Moments, inverse_scale: Floats) -> float:
 
 
 def _products_within(moments: Moments, used: Integers) -> Floats:
-    """(k + 1, k + 1) sum over environments of the centred products of columns `used` (k,) and,
-    last, the outcome"""
+    """Return the sum (k + 1, k + 1) over environments of the centred products of columns and
+    outcome.
+
+    Columns are `used` (k,) and, last, the outcome.
+    """
     columns = np.append(moments.feature_columns[used], moments.outcome)
     return np.asarray(moments.scatter[:-1, columns[:, None], columns].sum(axis=0))
 
 
 def row_weights(moments: Moments, rows: MultiEnvironmentData) -> Floats:
-    """(E,) how many rows of its environment each of these rows stands for; 1 if they are all"""
+    """Return how many rows of its environment each of these rows stands for, (E,); 1 if they are
+    all."""
     return np.asarray(moments.counts / rows.counts)
 
 
 def kurtosis_from_rows(
     data: MultiEnvironmentData, moments: Moments, masks: Mask, n_jobs: int | None = None
 ) -> Floats:
-    """(S,) excess kurtosis of the residuals with common slopes and own intercepts of subsets of
-    columns (S, q), from the rows or a sample of them."""
+    """Return the excess kurtosis (S,) of residuals with common slopes and own intercepts.
+
+    It is for subsets of columns (S, q), from the rows or a sample of them.
+    """
     used = np.flatnonzero(masks.any(axis=0))
     start = 0
     within = _products_within(moments, used)
@@ -255,8 +271,10 @@ def kurtosis_from_rows(
 
 
 def _common_slopes(within: Floats, columns: Floats, length: float, masks: Mask) -> Floats:
-    """(S, k) slopes of the last of columns (k + 1, n), which has this length over all rows, on
-    those of subsets (S, k), from products where these can tell"""
+    """Return slopes (S, k) of the last of columns (k + 1, n) on those of subsets (S, k).
+
+    The last column has this length over all rows. They are from products if these are precise.
+    """
     scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
     starts, members = as_lists(masks & (scale[:-1] > 0.0))
     slopes = subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
@@ -274,8 +292,8 @@ def _common_slopes(within: Floats, columns: Floats, length: float, masks: Mask) 
 def equally_many(
     masks: Mask, wanted: Mask, at_once: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Of the wanted (S,) among subsets (S, q): rows (n,) of such with equally many members (n, k),
-    and these"""
+    """Yield rows (n,) of the wanted (S,) subsets (S, q) with equally many members, and these (n,
+    k)."""
     sizes = np.where(wanted, masks.sum(axis=1), -1)
     for size in np.unique(sizes[wanted]):
         alike = np.flatnonzero(sizes == size)
@@ -289,15 +307,16 @@ _AT_ONCE = 512
 
 
 def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Floats) -> Floats:
-    """(S,) expected squared error in a new environment, s²_pool + (1 + 1/E) · tr(T₊ M̄), of subsets
-    of columns (S, q): T is the covariance between environments of the coefficients of (1, x − x̄)
-    beyond their own errors, M̄ the pooled second moment of these.
+    """Return the expected squared error (S,) in a new environment of subsets of columns (S, q).
 
-    rss, freedom (S, G): of the fits. A column that varies in one environment at most has no slopes
-    to compare: its coefficient is that of the environments' heights on its means, and T is what
-    this regression leaves. Environments in which another column is constant are left out; inf where
-    fewer than two remain, or fewer than three more than there are such means, or where columns
-    nearly depend on each other there.
+    It is s²_pool + (1 + 1/E) · tr(T₊ M̄): T is the covariance between environments of the
+    coefficients of (1, x − x̄) beyond their own errors, M̄ the pooled second moment of these.
+
+    rss, freedom (S, G) : of the fits. A column that varies in at most one environment does not have
+    slopes to compare: its coefficient is that of the environments' heights on its means, and T is
+    the residual of this regression. Environments in which another column is constant are excluded;
+    inf if fewer than two remain, or fewer than three more than there are such means, or if columns
+    are nearly dependent there.
     """
     varying = moments.present[:-1, moments.feature_columns]
     sloped = varying.sum(axis=0) >= 2
@@ -325,8 +344,11 @@ def _between(
     telling: Mask,
     noise: Floats,
 ) -> Floats:
-    """(S,) (1 + 1/E) · tr(T₊ M̄) of columns (S, k) and `steady` ones (m,), which have means alone,
-    from the environments that are telling; noise (S, E): variances"""
+    """Return (1 + 1/E) · tr(T₊ M̄) (S,) of columns (S, k) and `steady` ones (m,), which have means
+    alone.
+
+    It is from the environments that are informative; noise (S, E) : variances
+    """
     counts = moments.counts[telling].astype(float)
     n = int(telling.sum())
     k = columns.shape[1]
@@ -380,13 +402,12 @@ def _between(
 
 
 def separate_gains(moments: Moments, mask: Mask) -> Floats:
-    """(p,) deviance that each feature of one subset (p,) explains beyond the others, with a
-    baseline in each environment; NaN outside the subset, 0 where columns nearly depend on each
-    other.
+    """Return the deviance (p,) that each feature of one subset (p,) explains beyond the others.
 
-    Freedom · log(RSS without the feature / RSS), which is calibrated where environments are few,
-    too. A column that varies in one environment at most explains differences between baselines, one
-    observation an environment.
+    There is a baseline in each environment; NaN outside the subset, 0 if columns are nearly
+    dependent. It is freedom · log(RSS without the feature / RSS), which is calibrated also for few
+    environments. A column that varies in at most one environment explains differences between
+    baselines, one observation an environment.
     """
     chosen = moments.features.expand(mask)
     owners = np.repeat(np.arange(len(mask)), moments.features.widths)
@@ -409,9 +430,12 @@ def separate_gains(moments: Moments, mask: Mask) -> Floats:
 def _explained_alone(
     products: Floats, freedom: int, owners: Integers, n_features: int
 ) -> tuple[Floats, Floats]:
-    """(n_features,) deviance that each owner's columns explain beyond the others, and the slopes
-    (k,), from products (k + 1, k + 1) of columns with owners (k,) and, last, the outcome; freedom:
-    without columns"""
+    """Return the deviance (n_features,) of each owner's columns beyond the others, and the slopes
+    (k,).
+
+    They are from products (k + 1, k + 1) of columns with owners (k,) and, last, the outcome;
+    freedom : without columns
+    """
     gains = np.zeros(n_features)
     members = np.unique(owners)
     # Columns of one feature may depend on each other, such as levels that do not occur together.
@@ -442,8 +466,11 @@ _MOST_SUBSETS = 1 << 16
 
 
 class GaussianWalk(SubsetWalk):
-    """From second moments, and from the rows where those cannot decide. starts (f+1,): free feature
-    j has the columns starts[j]:starts[j+1] of the columns of all free features."""
+    """Walk over subsets by second moments, and by the rows if those cannot decide.
+
+    starts (f+1,) : free feature j has the columns starts[j]:starts[j+1] of the columns of all free
+    features
+    """
 
     model: GaussianFromMoments
 
@@ -535,8 +562,7 @@ class GaussianWalk(SubsetWalk):
         return Walked(log_ratio, gain)
 
     def _one_by_one(self, draws: Mask, least: Floats) -> Floats:
-        """(S,) gains of draws (S, f) over the free features, from the rows where second moments do
-        not tell"""
+        """Return gains (S,) of draws (S, f), from the rows if second moments are not precise."""
         masks = self.of_all_features(draws)
         residuals = self.model.residuals(masks)
         with np.errstate(invalid="ignore"):
@@ -557,10 +583,13 @@ _STEPS = 3
 def mean_limits(
     moments: Moments, tolerance: Tolerance, most: float, extra_intercepts: int = 0
 ) -> Floats:
-    """(r, m, j) largest F statistic of a compatible subset, by pooled rank r, missing ranks m = Σ_e
-    (r − rank_e) and tolerated noncentrality, the j-th of those with equal steps of their roots from
-    0 to `most`; inf where no subset has such ranks, as in the last m. The F statistic is taken with
-    as many degrees of freedom as without extra intercepts, of which kernels know nothing."""
+    """Return the largest F statistic (r, m, j) of a compatible subset.
+
+    It is by pooled rank r, missing ranks m = Σ_e (r − rank_e) and tolerated noncentrality, the j-th
+    of those with equal steps of their roots from 0 to `most`; inf if no subset has such ranks, as
+    in the last m. The F statistic has as many degrees of freedom as without extra intercepts, which
+    kernels do not use.
+    """
     environments = moments.n_environments
     widths = moments.varying_widths
     fewer = (widths[-1] - widths[:-1]).sum(axis=0)
@@ -600,8 +629,11 @@ def most_tolerated(model: GaussianFromMoments, tolerance: Tolerance) -> float:
 
 
 class Limits(NamedTuple):
-    """Of the F statistics of compatible subsets. ranks (2, p): columns that a feature adds to the
-    pooled fit, and how many fewer than E times that to those of the environments"""
+    """Hold limits of the F statistics of compatible subsets.
+
+    ranks (2, p) : columns that a feature adds to the pooled fit, and how many fewer than E times
+    that to the fits of the environments
+    """
 
     screen: Screen
     ranks: Integers
@@ -621,13 +653,13 @@ class Limits(NamedTuple):
 
     @classmethod
     def none(cls, model: GaussianFromMoments) -> Limits:
-        """Where nothing is screened"""
+        """Return limits that do not screen any subset."""
         groups = len(model.moments.group_counts)
         screen = Screen(np.zeros(groups), model.moments.group_counts, np.zeros((0, 0, 0)), 0.0, 0.0)
         return cls(screen, np.zeros((2, model.n_features), np.int64))
 
     def allow(self, residuals: Residuals) -> Mask:
-        """(S,) whether the statistics are within the limits"""
+        """Return whether the statistics are within the limits, (S,)."""
         ranks = residuals.ranks
         limits = self.screen.limits
         most = self.screen.most

@@ -1,4 +1,10 @@
-"""The linear Gaussian model of which only the mean must be the same in every environment."""
+"""The linear Gaussian model in which only the mean must be the same in every environment.
+
+With RSS_e the residual sum of squares of environment e's own fit, and RSS_e(β) that of the common
+fit β by feasible generalised least squares::
+
+    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β))
+"""
 
 from __future__ import annotations
 
@@ -90,11 +96,10 @@ class _Scores(NamedTuple):
 
 
 class MeanGaussian(GaussianModel):
-    """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by
-    maximum likelihood.
+    """Bind the linear Gaussian model in which each environment has its own variance.
 
-    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the
-    common fit, by feasible generalised least squares.
+    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e the residual sum of squares of environment e's
+    own fit and β the common fit, by feasible generalised least squares.
     """
 
     kind = "linear Gaussian, same mean"
@@ -121,11 +126,11 @@ class MeanGaussian(GaussianModel):
         return self._values(self._scored(as_masks(masks, self.n_features)))
 
     def gain_many(self, masks: ArrayLike) -> Floats:
-        """Of the log-likelihood with own variances."""
+        """Return the gain of the log-likelihood with own variances."""
         return self._gains(self._scored(as_masks(masks, self.n_features)))
 
     def r2_many(self, masks: ArrayLike) -> Floats:
-        """Of all rows, whatever the variance of their environment."""
+        """Return R² of all rows, whatever the variance of their environment."""
         y = self.moments.outcome
         squares = self._scored(as_masks(masks, self.n_features), pooled=True).squares
         return 1.0 - squares.sum(axis=1) / (
@@ -138,8 +143,7 @@ class MeanGaussian(GaussianModel):
         return Null.of_deviance(mean, variance, degrees)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they
-        do."""
+        """Test the coefficients alone by the distribution of log Λ; variances may differ."""
         scores, (ratios, mean, variance, _) = self._law(as_masks(masks, self.n_features))
         p_values = np.where(np.isnan(ratios), 0.0, 1.0)
         tested = variance > 0.0
@@ -162,7 +166,8 @@ class MeanGaussian(GaussianModel):
         return MeanWalk(self, free, forced, tolerance)
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
-        """By what −2 log Λ loses without an environment, which has its variance in both."""
+        """Return p-values by the loss of −2 log Λ without an environment, which has its variance in
+        both."""
         chosen = as_masks(masks, self.n_features)
         places = np.arange(self.n_environments)
         rows = np.flatnonzero(asked)
@@ -224,19 +229,19 @@ class MeanGaussian(GaussianModel):
         return 200 * self.linear.steps_per_subset
 
     def flip_steps(self, size: float) -> float:
-        """Of each neighbour some twenty weighted fits"""
+        """Return the cost of neighbours: some twenty weighted fits for each."""
         columns = size * float(self.features.widths.mean())
         fits = 20.0 * self.n_features * (self.n_environments * columns**2 + columns**3)
         return max(super().flip_steps(size), fits)
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
-        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        """Return log Λ (S,) by orthogonalising the centred, scaled rows."""
         if not self.has_rows:
             return None
         return self._values(self._scored(as_masks(masks, self.n_features), from_rows=True))
 
     def _values(self, scores: _Scores) -> Floats:
-        """(S,) what engines call log Λ; -inf outside the support"""
+        """Return the values (S,) that engines use as log Λ; -inf outside the support."""
         values = scores.ratios
         if self.prediction > 0.0:
             values = values + self.prediction * (values + scores.gains - self._empty)
@@ -258,18 +263,20 @@ class MeanGaussian(GaussianModel):
 
     @cached_property
     def _empty(self) -> float:
-        """How far the log-likelihood of the empty subset is below that of the environments' own
-        means"""
+        """Return the log-likelihood of the environments' own means minus that of the empty
+        subset."""
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
     def _gains(self, scores: _Scores) -> Floats:
-        """(S,) as `gain_many`"""
+        """Return the gains (S,) of `gain_many`."""
         gain = scores.ratios + scores.gains - self._empty
         return np.where(np.isnan(gain), -np.inf, gain)
 
     def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
-        """From second moments, or the rows where those cannot decide; with squares and leverages if
-        `pooled`."""
+        """Return scores from second moments, or the rows if those cannot decide.
+
+        With squares and leverages if `pooled`.
+        """
         n = len(masks)
         order = np.lexsort((np.arange(n), *masks.T[::-1]))
         found = *np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments))
@@ -294,7 +301,7 @@ class MeanGaussian(GaussianModel):
         return scores
 
     def leverages(self, scores: _Scores) -> Floats:
-        """(S, E) how much of the pooled fit comes from each environment"""
+        """Return how much of the pooled fit comes from each environment, (S, E)."""
         return scores.leverages
 
     def _law(self, masks: Mask) -> tuple[_Scores, tuple[Floats, Floats, Floats, Floats]]:
@@ -312,8 +319,11 @@ class MeanGaussian(GaussianModel):
         return scores, (ratios, mean, variance, degrees)
 
     def _pooled(self, mask: Mask) -> tuple[Floats, Floats]:
-        """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in
-        common units"""
+        """Return constant and slopes (k + 1,) of the common fit, and its residual sums of squares
+        (E,).
+
+        They are in common units.
+        """
         _, columns = self.pooled_lists(mask[None])
         if self.has_rows:
             beta, squares = fit_from_rows(self._rows, self.local_moments, columns)

@@ -1,4 +1,9 @@
-"""How different environments may be where a subset still counts as invariant."""
+"""Tolerated differences between environments, and tests of approximate invariance.
+
+The paper's posterior (equation 7, Wu et al. 2025, arXiv:2506.22675) compares subsets by
+Λ(z) = Π g(y | x^z) / p_e(y | x^z), whose logarithm is half the negative deviance of the hypothesis
+that z is invariant. The tests here allow small differences: their statistics are noncentral.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +46,34 @@ HEAVY = 2.0
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A subset is compatible with invariance when its p-value for *approximate* invariance is at
-    least `level`.
+    """Set which differences between environments are compatible with invariance.
 
-    rho : share of themselves by which coefficients may differ between environments
-    tau : relative spread that the noise's standard deviation may have between environments
-    level : smallest p-value of a compatible subset
-    weak_level : the same where no subset reaches `level`: to say that none is invariant takes more
-        evidence than to prefer one subset to another
+    A subset is compatible if its p-value for approximate invariance is at least `level`. The
+    defaults keep an invariant subset with heavy-tailed noise.
 
-    The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests
-    exact invariance.
+    Parameters
+    ----------
+    rho : float, default=0.1
+        Tolerated difference of coefficients between environments, relative to their size, from 0 to
+        1.
+    tau : float, default=0.1
+        Tolerated relative spread of the standard deviation of the noise, from 0 to 1.
+    level : float, default=0.2
+        Smallest p-value of a compatible subset, between 0 and 1.
+    weak_level : float, default=0.02
+        The same if no subset reaches `level`: to conclude that none is invariant requires more
+        evidence than to prefer one subset to another.
+
+    Raises
+    ------
+    SettingError
+        If a value is outside its range.
+
+    Examples
+    --------
+    >>> from invariance import Tolerance
+    >>> Tolerance.strict()
+    Tolerance(rho=0.0, tau=0.0, level=0.05, weak_level=0.05)
     """
 
     rho: float = 0.1
@@ -71,26 +93,58 @@ class Tolerance:
 
     @classmethod
     def strict(cls, level: float = 0.05) -> Self:
-        """Exact invariance, rejected at this level."""
+        """Return a tolerance of exact invariance.
+
+        Parameters
+        ----------
+        level : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        Self
+            The tolerance, with rho and tau 0.
+        """
         return cls(0.0, 0.0, level, level)
 
     @property
     def lowest_level(self) -> float:
-        """Below it a subset counts as rejected, whatever the others are like."""
+        """Return the level below which a subset is rejected, whatever the others are like."""
         return min(self.level, self.weak_level)
 
     @property
     def weak(self) -> Self:
-        """With the level that counts where no subset reaches the usual one."""
+        """Return the same tolerance at the level that is used if no subset reaches `level`.
+
+        Returns
+        -------
+        Self
+            The tolerance with the smaller of the two levels.
+        """
         return replace(self, level=self.lowest_level)
 
     def noncentrality(self, signal: Floats, n_rows: float) -> Floats:
-        """(S,) tolerated in tests of common coefficients, of subsets with this signal-to-noise
-        ratio (S,), in rows."""
+        """Return the tolerated noncentrality (S,) in tests of common coefficients.
+
+        The subsets have this signal-to-noise ratio (S,), in rows.
+        """
         return np.minimum(CAP * n_rows, self.rho**2 * signal)
 
     def in_words(self, what: str, *allowed: str) -> str:
-        """allowed : which of rho and tau the model tolerates"""
+        """Describe the tolerance in words.
+
+        Parameters
+        ----------
+        what : str
+            The hypothesis, such as "invariance".
+        *allowed : str
+            Which of "rho" and "tau" the model tolerates.
+
+        Returns
+        -------
+        str
+            Hypothesis, tolerances and level.
+        """
         if not any(getattr(self, name) for name in allowed):
             return f"exact {what} at level {self.level:g}"
         sizes = ", ".join(f"{name} {getattr(self, name):g}" for name in allowed)
@@ -123,23 +177,23 @@ class Residuals(NamedTuple):
 
     @property
     def freedom(self) -> Floats:
-        """(S, G) degrees of freedom that the fits leave"""
+        """Return the residual degrees of freedom of the fits, (S, G)."""
         freedom = self.counts - 1.0 - self.ranks
         freedom[:, -1] -= self.extra_intercepts
         return freedom
 
     @property
     def signal(self) -> Floats:
-        """(S,) N·R²/(1 − R²) of the pooled fit"""
+        """Return N·R²/(1 − R²) of the pooled fit, (S,)."""
         return self.counts[-1] * np.maximum(self.total / self.rss[:, -1] - 1.0, 0.0)
 
     def of(self, rows: Integers) -> Residuals:
-        """Of the subsets `rows`."""
+        """Return the residuals of the subsets `rows`."""
         return self._replace(rss=self.rss[rows], ranks=self.ranks[rows])
 
     def f_test(self) -> tuple[Floats, Floats, Floats]:
-        """(S,) F statistics of common coefficients, 0 where none may differ, and their degrees of
-        freedom"""
+        """Return F statistics (S,) of common coefficients, 0 if none may differ, and degrees of
+        freedom."""
         local = self.rss[:, :-1].sum(axis=1)
         left = self.freedom[:, :-1].sum(axis=1)
         between = self.freedom[:, -1] - left
@@ -161,21 +215,23 @@ class InvarianceTest(NamedTuple):
 
 
 def joint_p_value(mean: Floats, spread: Floats) -> Floats:
-    """Of two independent p-values, by Fisher's rule."""
+    """Return the p-value of two independent p-values by Fisher's rule."""
     with np.errstate(divide="ignore"):
         statistic = -2.0 * (np.log(mean) + np.log(spread))
     return np.asarray(chdtrc(4.0, statistic))
 
 
 def without_spread(p_values: Floats, tolerance: Tolerance) -> Floats:
-    """(S,) joint p-values in a model that has no test of the spread of its own. Where some spread
-    is tolerated, such a test would say nothing: the levels then mean the same as in a model that
-    has one."""
+    """Return joint p-values (S,) in a model without a test of the spread.
+
+    If some spread is tolerated, the p-value of such a test is taken as 1, so that the levels have
+    the same meaning as in a model that has one.
+    """
     return joint_p_value(p_values, np.ones(len(p_values))) if tolerance.tau else p_values
 
 
 def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
-    """(S,) F test of common coefficients, noncentral by as much as is allowed (S,)."""
+    """Return p-values (S,) of the F test of common coefficients, with this noncentrality (S,)."""
     statistics, between, left = residuals.f_test()
     p_values = np.where(np.isnan(residuals.rss).any(axis=1), 0.0, 1.0)
     # Settings that tell all environments apart leave nothing that could differ.
@@ -187,9 +243,12 @@ def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
 
 
 def each_p_values(residuals: Residuals, rests: Residuals, allowed: Floats) -> Floats:
-    """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule. rests:
-    of the rows outside each environment; allowed (S,): noncentrality, shared by rows. Where fits to
-    the rest are undecidable, 1."""
+    """Return the smallest p-value (S,) of an environment against the rest, by Šidák's rule.
+
+    rests : of the rows outside each environment; allowed (S,) : noncentrality, shared by rows. It
+        is 1 if fits to
+    the rest are undecidable.
+    """
     statistics, degrees, left = _each_f_test(residuals, rests)
     p_values = np.ones(degrees.shape)
     tested = (degrees > 0.0) & (left[:, None] > 0.0) & ~np.isnan(statistics)
@@ -226,9 +285,12 @@ def with_tails(
     kurtosis: Callable[[Integers], Floats],
     permuted: Permuted | None,
 ) -> Floats:
-    """(S,) p-values `each` of the environment that deviates most. Where residuals have heavy tails,
-    of which F tests know nothing, those below `below` are at least the share of permutations that
-    deviate as much; kurtosis: of some of the subsets; permuted: None without the rows"""
+    """Return p-values (S,) `each` of the environment that deviates most, corrected for heavy tails.
+
+    If residuals have heavy tails, which F tests do not account for, p-values below `below` are at
+    least the share of permutations that deviate as much. kurtosis : of some of the subsets;
+    permuted : None without the rows
+    """
     asked = np.flatnonzero(each < below)
     if permuted is None or not len(asked):
         return each
@@ -240,14 +302,16 @@ def with_tails(
 
 
 def sidak(p_values: Floats) -> Floats:
-    """(S,) of the smallest of E independent p-values (S, E)"""
+    """Return the p-value (S,) of the smallest of E independent p-values (S, E)."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(p_values.shape[1] * np.log1p(-p_values.min(axis=1))))
 
 
 def with_each(joint: Floats, each: Floats) -> Floats:
-    """(S,) at least a level where `joint` is, and `each`, unless it is NaN, its share of the
-    level"""
+    """Return p-values (S,) that reach a level if `joint` does and `each` its share of the level.
+
+    A NaN of `each` does not count.
+    """
     return np.fmin(joint, each / EACH)
 
 
@@ -270,8 +334,10 @@ def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Fl
 
 
 def spread_statistics(residuals: Residuals) -> Floats:
-    """(S,) Bartlett's M/C of equal variances, chi-square with E − 1 degrees for normal noise; NaN
-    if undecidable."""
+    """Return Bartlett's M/C of equal variances, (S,); NaN if undecidable.
+
+    It is chi-squared with E − 1 degrees of freedom for normal noise.
+    """
     rss = residuals.rss[:, :-1]
     freedom = np.maximum(residuals.freedom[:, :-1], 1.0)
     total = freedom.sum(axis=1)
@@ -284,8 +350,10 @@ def spread_statistics(residuals: Residuals) -> Floats:
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
-    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails,
-    excess_kurtosis (S,), do."""
+    """Return p-values (S,) of Bartlett's test, noncentral by N·tau²/2.
+
+    Both are divided by the effect of heavy tails, excess_kurtosis (S,).
+    """
     statistic = spread_statistics(residuals)
     n_environments = residuals.rss.shape[1] - 1
     if n_environments < 2:
@@ -331,13 +399,13 @@ def compatible(
     rests: Callable[[Integers], Residuals] | None,
     permuted: Permuted | None,
 ) -> Mask:
-    """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell
-    of most subsets.
+    """Return whether the joint p-value of `invariance_test` is at least the level, (S,).
 
-    Without heavy tails Bartlett's statistic has smaller ones where it exceeds the noncentrality;
-    below that its p-value is at least ½, since the noncentral mean lies outside the ball of such
-    statistics. Central laws have smaller tails. excess_kurtosis, rests, permuted: of some of the
-    subsets"""
+    Bounds decide most subsets. Without heavy tails Bartlett's statistic has smaller p-values if it
+    exceeds the noncentrality; below that its p-value is at least ½, since the noncentral mean is
+    outside the ball of such statistics. Central distributions have smaller tails. excess_kurtosis,
+    rests, permuted : of some of the subsets
+    """
     decided = ~np.isnan(residuals.rss).any(axis=1)
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
     mean = mean_p_values(residuals, allowed)
@@ -372,8 +440,10 @@ def compatible(
 
 
 def _central_quantiles(d: Floats, v: Floats, tail: float) -> Floats:
-    """(S, E) of F with degrees of freedom d (S, E), v (S,) and this tail above; inf where one is
-    not positive"""
+    """Return quantiles (S, E) of F with degrees of freedom d (S, E), v (S,) and this upper tail.
+
+    They are inf if one is not positive.
+    """
     pairs, place = np.unique(d + 1j * v[:, None], return_inverse=True)
     tested = (pairs.real > 0.0) & (pairs.imag > 0.0)
     return np.where(tested, fdtri(pairs.real, pairs.imag, 1.0 - tail), np.inf)[place].reshape(
@@ -382,8 +452,8 @@ def _central_quantiles(d: Floats, v: Floats, tail: float) -> Floats:
 
 
 def smallest_p_value(tolerance: Tolerance) -> float:
-    """By Fisher's rule the product of both p-values of a compatible subset is at least this, and so
-    is each of them."""
+    """Return a lower bound of both p-values of a compatible subset, and of their product, by
+    Fisher's rule."""
     return float(np.exp(-0.5 * chdtri(4.0, tolerance.level)))
 
 
@@ -405,8 +475,12 @@ class Difference(NamedTuple):
     def of(
         cls, noncentrality: Floats, low: _Tails, high: _Tails, signal: Floats, ends: bool
     ) -> Difference:
-        """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,)
-        by noncentrality, as they count for the lower end and for the upper one"""
+        """Return the difference from an estimate (S,) of the noncentrality and its tail probability
+        (S,).
+
+        The latter is a function of the noncentrality, as it counts for the lower end and for the
+        upper one.
+        """
         unknown = np.full(len(signal), np.nan)
         each = ((low, _TAIL), (high, 1.0 - _TAIL))
         found = (
@@ -427,8 +501,10 @@ _HALVINGS = 36
 
 
 def _noncentrality_at(tails: _Tails, tail: float, signal: Floats) -> Floats:
-    """(S,) with which the tail probability is this one, 0 where it is larger without any; by
-    bisection"""
+    """Return the noncentrality (S,) with this tail probability, by bisection.
+
+    It is 0 if the tail probability is larger without any.
+    """
     low = np.zeros(len(signal))
     high = np.full(len(signal), _LARGEST_SHARE)
     for _ in range(_HALVINGS):
@@ -440,8 +516,11 @@ def _noncentrality_at(tails: _Tails, tail: float, signal: Floats) -> Floats:
 
 
 def f_difference(residuals: Residuals, ends: bool) -> Difference:
-    """By the noncentral F law of common coefficients. The signal is measured by the noise within
-    environments: in that of the pooled fit the differences count as noise."""
+    """Return the difference by the noncentral F distribution of common coefficients.
+
+    The signal is relative to the noise within environments: in the noise of the pooled fit the
+    differences count as noise.
+    """
     statistics, between, left = residuals.f_test()
     decided = ~np.isnan(residuals.rss).any(axis=1) & (between > 0.0) & (left > 2.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -459,8 +538,10 @@ def f_difference(residuals: Residuals, ends: bool) -> Difference:
 def deviance_difference(
     deviance: Floats, expected: Floats, degrees: Floats, signal: Floats, ends: bool
 ) -> Difference:
-    """By the noncentral chi-square law of −2 log Λ, scaled to its degrees of freedom; NaN where
-    these are 0."""
+    """Return the difference by the noncentral chi-squared distribution of −2 log Λ.
+
+    It is scaled to its degrees of freedom; NaN if these are 0.
+    """
     tested = degrees > 0.0
     found, mean, d = (np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
     signal = np.where(tested, signal, 0.0)
@@ -470,7 +551,7 @@ def deviance_difference(
 
 
 def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: Floats) -> Floats:
-    """(S,) p-value of −2 log Λ, scaled to its degrees of freedom, with this tolerated noncentrality
+    """Return p-values (S,) of −2 log Λ, scaled to its degrees of freedom, with noncentrality
     (S,)."""
     return _noncentral_chi_square_tails(deviance * degrees / expected, degrees, allowed)
 
@@ -478,8 +559,11 @@ def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: 
 def deviance_tails(
     deviance: Floats, mean: Floats, variance: Floats, noncentrality: Floats
 ) -> Floats:
-    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), a scaled chi-square,
-    and noncentrality."""
+    """Return P(T ≥ deviance) (S,) of a scaled chi-squared distribution with this mean and variance
+    (S,).
+
+    noncentrality : of the distribution
+    """
     unit = 2.0 * mean / variance
     return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
 
@@ -527,7 +611,7 @@ def score_p_values(score: Score, share: Floats) -> Floats:
 def score_difference(
     score: Score, share: Floats, n_rows: float, signal: Floats, ends: bool
 ) -> Difference:
-    """By which shares the score test does not reject; share (S,): the likeliest"""
+    """Return the shares that the score test does not reject; share (S,) : the likeliest."""
     z, skew = score(np.zeros(len(share)))
     # Above the end of the law of positive skewness
     ends_at = 2.0 / np.maximum(np.nan_to_num(skew), _LITTLE_SKEW)

@@ -1,5 +1,12 @@
-"""log Λ by maximum likelihood, and any model with such a fit as a family: write one method,
-`maximise`."""
+"""Define a family by its maximum likelihood fit of one table: write one method, `maximise`.
+
+The score of a subset z is the log likelihood ratio of one fit for all environments and one for
+each::
+
+    log Λ(z) = max Σ_e Σ_i log g(y_ei | x_ei^z) − Σ_e max Σ_i log p_e(y_ei | x_ei^z)
+
+(equations 5 to 7 of the paper, Wu et al. 2025, arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -59,8 +66,8 @@ _FEW_PER_PARAMETER = 10
 
 
 class Figures(NamedTuple):
-    """(S,) each: log Λ, the pooled log-likelihood, degrees of freedom of −2 log Λ, parameters of
-    the pooled fit."""
+    """Hold log Λ, pooled log-likelihood, degrees of freedom of −2 log Λ and pooled parameters,
+    (S,)."""
 
     log_ratio: Floats
     pooled: Floats
@@ -134,14 +141,15 @@ class LikelihoodRatioModel(BoundModel):
 
     @abstractmethod
     def computed(self, masks: Mask) -> Figures:
-        """Of the subsets in masks (S, p); log Λ is NaN outside the support."""
+        """Return the figures of the subsets in masks (S, p); log Λ is NaN outside the support."""
 
     @property
     def name(self) -> str:
         return str(self.specification.name)
 
     def figures(self, masks: ArrayLike) -> Figures:
-        """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
+        """Return the figures of subsets (S, p), each fitted once; log Λ is -inf outside the
+        support."""
         chosen = as_masks(masks, self.n_features)
         known = self._memory.of(chosen, lambda new: np.column_stack(self.computed(new)).tolist())
         figures = Figures(*np.array(known).reshape(len(known), len(Figures._fields)).T)
@@ -211,7 +219,7 @@ class LikelihoodRatioModel(BoundModel):
         return LinearGaussian().bind(part, self.n_jobs) if len(varying) > 1 else None
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
-        """Of least squares fits to the working outcome; inf outside the support."""
+        """Return the risk of least squares fits to the working outcome; inf outside the support."""
         chosen = as_masks(masks, self.n_features)
         risks = (
             np.full(len(chosen), np.inf)
@@ -221,8 +229,10 @@ class LikelihoodRatioModel(BoundModel):
         return np.where(self.in_support(chosen), risks, np.inf)
 
     def separate_gains_many(self, masks: ArrayLike) -> Floats:
-        """Of least squares fits to the working outcome; 0 where that varies in one environment at
-        most."""
+        """Return the gains of least squares fits to the working outcome.
+
+        They are 0 if it varies in at most one environment.
+        """
         chosen = as_masks(masks, self.n_features)
         return (
             np.where(chosen, 0.0, np.nan)
@@ -231,17 +241,17 @@ class LikelihoodRatioModel(BoundModel):
         )
 
     def in_support(self, masks: Mask) -> Mask:
-        """(S,) whether the subsets in masks (S, p) can be fitted"""
+        """Return whether the subsets in masks (S, p) can be fitted, (S,)."""
         return self.log_ratio_many(masks) > -np.inf
 
     @property
     @abstractmethod
     def always(self) -> Integers | int:
-        """(E,) parameters of the fit to each environment beside those of columns"""
+        """Return the parameters of the fit to each environment beside those of columns, (E,)."""
 
     @cached_property
     def largest_size(self) -> int:
-        """As many features as leave every environment a row more than it has parameters."""
+        """Return the largest size for which every environment has a row more than parameters."""
         each = (
             np.cumsum(np.sort(needed)) <= room
             for needed, room in zip(self._needed.T, self._room, strict=True)
@@ -249,14 +259,16 @@ class LikelihoodRatioModel(BoundModel):
         return min(int(enough.sum()) for enough in each)
 
     def supported(self, masks: Mask) -> Mask:
-        """(S,) whether every environment has rows enough for the subsets in masks (S, p), and some
-        environment can say something of each of their features"""
+        """Return whether the environments suffice for the subsets in masks (S, p), (S,).
+
+        Each must have enough rows, and each feature must vary in some environment.
+        """
         enough = (masks.astype(np.int64) @ self._needed <= self._room).all(axis=1)
         return np.asarray(enough & ~masks[:, self._constant].any(axis=1))
 
     @cached_property
     def _needed(self) -> Integers:
-        """(p, E) columns of each feature that vary in an environment"""
+        """Return the columns of each feature that vary in an environment, (p, E)."""
         varies = [np.ptp(self.data.X[rows], axis=0) > 0.0 for rows in row_groups(self.data)[:-1]]
         return np.add.reduceat(np.array(varies, np.int64), self.features.starts[:-1], axis=1).T
 
@@ -267,7 +279,7 @@ class LikelihoodRatioModel(BoundModel):
 
     @cached_property
     def _room(self) -> Integers:
-        """(E,) most columns of a subset that vary in an environment"""
+        """Return the largest number of columns of a subset that vary in an environment, (E,)."""
         return np.asarray(self.data.counts - self.always - 1)
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
@@ -297,9 +309,12 @@ class LikelihoodRatioModel(BoundModel):
     def null_of(
         self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
     ) -> Null:
-        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that
-        may differ. counts (G,): rows of the groups that are compared, if these are not the
-        environments; others (G,): baselines that each group has beside the first"""
+        """Return the distribution of log Λ under invariance.
+
+        For many rows −2 log Λ is chi-squared, with a degree of freedom for each parameter that may
+        differ. counts (G,) : rows of the groups that are compared, if these are not the
+        environments; others (G,) : baselines that each group has beside the first
+        """
         degrees = (
             figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
         )
@@ -330,12 +345,21 @@ class Maximum(NamedTuple):
 
 
 class ByLikelihood(ABC):
-    """Base of specifications (frozen dataclasses) that say how one table is fitted.
+    """Define a family by its maximum likelihood fit of one table.
 
-    Each declares, as class attributes, `kind` of the outcome, "number", "class" or "count", and
-    `link`: "identity", "log", "logit", of which `mean` is the inverse, or the name of another one,
-    with a `mean` of its own. By these effects are differences or ratios, and held-out data are
-    scored; what has no meaning then is refused.
+    A subclass is a frozen dataclass. It implements `maximise` and declares, as class attributes,
+    the `kind` of the outcome ("number", "class" or "count") and the `link` ("identity", "log",
+    "logit", or another name with a `mean` of its own). They determine whether effects are
+    differences or ratios, and how held-out data are scored; what is undefined for them is refused.
+
+    Attributes
+    ----------
+    name : str, default="maximum likelihood"
+        Name of the model in descriptions.
+    kind : str
+        Kind of the outcome.
+    link : str
+        Link between the mean and the linear predictor.
     """
 
     name: str = "maximum likelihood"
@@ -344,17 +368,44 @@ class ByLikelihood(ABC):
 
     @abstractmethod
     def maximise(self, X: Floats, y: Floats) -> Maximum | None:
-        """The fit to rows X (n, k), y (n,) with an intercept; None where there is none (too few
-        rows, no maximum)."""
+        """Fit one table by maximum likelihood, with an intercept.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, k)
+            Columns.
+        y : ndarray of shape (n,)
+            Outcome.
+
+        Returns
+        -------
+        Maximum or None
+            Log likelihood, coefficients (k,), intercept and number of parameters; None if there is
+            no maximum, for example with too few rows.
+        """
 
     def mean(self, predictor: Floats) -> Floats:
-        """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
+        """Return the expected outcome at values of the linear predictor.
+
+        Parameters
+        ----------
+        predictor : ndarray of shape (n,)
+            Intercept plus coefficients times columns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Expected outcome, by default the inverse of `link`.
+        """
         return np.asarray(INVERSE_LINKS[link_of(self)](predictor))
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) numbers of which least squares tell how coefficients differ between environments:
-        logarithms with a log link; else the outcome itself, which to first order has the same
-        coefficients up to a factor."""
+        """Return numbers (N,) whose least squares show how coefficients differ between
+        environments.
+
+        They are logarithms with a log link; else the outcome itself, which to first order has the
+        same coefficients up to a factor.
+        """
         return (
             np.asarray(np.log(data.y)) if link_of(self) == "log" and data.y.min() > 0.0 else data.y
         )
@@ -434,7 +485,27 @@ class ByLikelihood(ABC):
         )
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> LikelihoodModel:
-        """Tie the model to data."""
+        """Bind the family to data.
+
+        Parameters
+        ----------
+        data : MultiEnvironmentData
+            Rows.
+        n_jobs : int, default=None
+            Threads.
+
+        Returns
+        -------
+        LikelihoodModel
+            A model that scores subsets.
+
+        Raises
+        ------
+        SettingError
+            If kind and link do not match, or `maximise` does not.
+        DataError
+            If the family cannot be fitted to this outcome.
+        """
         self.check()
         rows = rows_for(self.name, data)
         self.check_outcome(rows)
@@ -481,8 +552,8 @@ class LikelihoodModel(LikelihoodRatioModel):
         return self.scattered_null(figures, others=np.array(beside))
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        """On environments with few rows for the parameters of the largest of the leading subsets,
-        and on a mean that is none."""
+        """Return remarks on environments with few rows for the leading subsets, and on an invalid
+        mean."""
         alarms = (self._other_mean,) if self._other_mean else ()
         leading = as_masks(masks, self.n_features).astype(np.int64)
         parameters = self._always + int((leading @ self._needed).max(initial=0))
@@ -579,7 +650,9 @@ class LikelihoodModel(LikelihoodRatioModel):
         return fits
 
     def _dummies(self, rows: Integers) -> Floats:
-        """(n, S − 1) of the strata of these rows, without the first; no column where baselines are
-        not free"""
+        """Return dummies (n, S − 1) of the strata of these rows, without the first.
+
+        Without columns if baselines are not free.
+        """
         strata = np.unique(self._strata[rows])[1:] if self.free else np.empty(0)
         return (self._strata[rows][:, None] == strata).astype(float)

@@ -1,5 +1,9 @@
-"""Each environment against the rest by permutations: what F tests say of noise with heavy tails,
-put right."""
+"""Permutation tests of each environment against all others, for noise with heavy tails.
+
+Residuals of the common fit are permuted (Freedman and Lane 1983,
+doi:10.1080/07350015.1983.10509354), until enough permutations deviate as much as the data (Besag
+and Clifford 1991, doi:10.1093/biomet/78.2.301).
+"""
 
 from __future__ import annotations
 
@@ -175,7 +179,7 @@ def _share_of_permutations(n: int, deviate: Callable[[Integers], Mask]) -> float
 
 @lru_cache(_BLOCKS_KEPT)
 def _permutations(n: int, first: int, count: int) -> Integers:
-    """(count, n) the same for all subsets of any data with so many rows"""
+    """Return permutations (count, n), the same for all subsets of data with this number of rows."""
     places = np.tile(np.arange(n, dtype=np.uint16 if n <= 1 << 16 else np.int64), (count, 1))
     return np.random.default_rng([_SEED, first]).permuted(places, axis=1)
 
@@ -219,7 +223,7 @@ def _canonical_order(X: Floats, residuals: Floats, places: Integers) -> Integers
 
 
 def _orthonormal(X: Floats) -> Floats:
-    """(n, r) basis of the columns of X (n, k) and a constant"""
+    """Return an orthonormal basis (n, r) of the columns of X (n, k) and a constant."""
     unit, _, _ = unit_rows(X)
     vectors, lengths, _ = np.linalg.svd(unit.T, full_matrices=False)
     kept = vectors[:, lengths > _DEPENDENT * lengths.max(initial=0.0)]
@@ -227,7 +231,8 @@ def _orthonormal(X: Floats) -> Floats:
 
 
 def _inverse_roots(products: Floats) -> tuple[Floats, Integers]:
-    """(E, r, r) L with LL' = the pseudoinverses of products (E, r, r), and their ranks (E,)"""
+    """Return L (E, r, r) with LL' the pseudoinverses of products (E, r, r), and their ranks
+    (E,)."""
     values, vectors = np.linalg.eigh(products)
     kept = values > _ROUNDING
     return vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[
@@ -236,5 +241,5 @@ def _inverse_roots(products: Floats) -> tuple[Floats, Integers]:
 
 
 def _squares(scores: Floats, roots: Floats) -> Floats:
-    """(E, b) s'LL's of scores s (E, b, r) and roots L (E, r, r)"""
+    """Return s'LL's (E, b) of scores s (E, b, r) and roots L (E, r, r)."""
     return np.asarray(((scores @ roots) ** 2).sum(axis=2))

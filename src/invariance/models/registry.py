@@ -1,4 +1,4 @@
-"""The families (outcome models) by name, and how "auto" chooses."""
+"""The families (outcome models) by name, and the selection of a family by "auto"."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Chosen:
 
 
 def family_of(data: EnvironmentData) -> Chosen:
-    """What is fitted to these data unless somebody asks for something else."""
+    """Return the family that is fitted to these data by default."""
     rows = rows_of(data)
     if rows is not None:
         name = FAMILY_OF_KIND[rows.outcome_kind.kind]
@@ -204,7 +204,7 @@ def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:
 
 
 def taken_by(family: Any) -> tuple[str, ...]:
-    """Which outcome columns a family uses: "event", "exposure"."""
+    """Return the outcome columns that a family uses: "event", "exposure"."""
     return tuple(getattr(family, "takes", ()))
 
 
@@ -231,7 +231,7 @@ def refuse_unused(family: Family, data: EnvironmentData) -> None:
 
 
 def two_valued(moments: Moments, column: int) -> bool:
-    """Whether second moments show that a column has two values."""
+    """Return whether second moments show that a column has two values."""
     low = float(moments.minimum[:, column].min())
     high = float(moments.maximum[:, column].max())
     mean = float(moments.pooled_mean[column])
@@ -240,5 +240,5 @@ def two_valued(moments: Moments, column: int) -> bool:
 
 
 def needs_rows(family: Family) -> bool:
-    """Whether a family of this package needs all rows; False for "auto"."""
+    """Return whether a family of this package needs all rows; False for "auto"."""
     return isinstance(family, Regression | ByLikelihood | Additive)

@@ -1,5 +1,8 @@
-"""Regressions by maximum likelihood in compiled code: what their families share, and the logistic
-one."""
+"""Regressions by maximum likelihood in compiled code: the base, and logistic regression.
+
+The conditionals p_e and g of equations 5 and 6 of the paper (Wu et al. 2025, arXiv:2506.22675) are
+generalised linear models, fitted by Newton's method, once to each environment and once to the pool.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ _R2 = (
 
 
 class RegressionWalk(SubsetWalk):
-    """By fits of lower precision, which the model remembers."""
+    """Walk over subsets by fits of lower precision, which the model remembers."""
 
     model: RegressionModel
 
@@ -164,8 +167,8 @@ class RegressionWalk(SubsetWalk):
         return Walked(known.log_ratio, gain)
 
     def _screened(self, figures: Figures, columns: Integers, least: Floats) -> Floats:
-        """(S,) gains of subsets with so many columns (S,), NaN where the deviance is too large for
-        compatible ones"""
+        """Return gains (S,), NaN if the deviance is too large for compatible subsets of these
+        columns (S,)."""
         model = self.model
         tolerance = self.tolerance
         assert tolerance is not None
@@ -250,8 +253,10 @@ class RegressionModel(LikelihoodRatioModel):
         return vars(self) | {"walked": {}}
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
-        """As the environments' own fits have them, with the pseudo-data of each. With free
-        baselines each of the others has one of its own."""
+        """Yield comparisons as the environments' own fits have them, with the pseudo-data of each.
+
+        With free baselines each of the others has its own.
+        """
         found = np.array(self._rests.of(masks, self._compared))
         others = np.array([0, self.n_environments - 2]) if self.free else 0
         for e, n in enumerate(self.data.counts):
@@ -260,7 +265,7 @@ class RegressionModel(LikelihoodRatioModel):
             yield log_ratio, self.null_of(figures, np.array([n, self.data.n_rows - n]), others)
 
     def _compared(self, masks: Mask) -> Floats:
-        """(S, 3, E) log Λ, its degrees of freedom and the parameters of the pooled fit"""
+        """Return log Λ, its degrees of freedom and the parameters of the pooled fit, (S, 3, E)."""
         problem = self.problem
         beginning = self.beginning
         E = self.data.n_environments
@@ -352,18 +357,18 @@ class RegressionModel(LikelihoodRatioModel):
 
     @property
     def _layout(self) -> tuple[Integers, Integers]:
-        """Where the columns of each feature start, and the columns that are always in"""
+        """Return the first column of each feature, and the columns that are always included."""
         return self.n_always + self.features.starts, np.arange(self.n_always)
 
     def empty_scores(self, n: int, most: int) -> Scores:
-        """Of n subsets of at most so many parameters"""
+        """Return empty scores of n subsets with at most a number of parameters."""
         n_groups = len(self.problem.starts)
         ranks = np.empty((n, n_groups), np.int64)
         thetas = np.empty((n, n_groups, max(most, 1)))
         return Scores(np.empty(n), np.empty(n), ranks, thetas)
 
     def scores(self, masks: Mask, tolerance: float = REPORTED) -> Scores:
-        """Of the subsets in masks (S, p), whatever their size."""
+        """Return the scores of the subsets in masks (S, p), whatever their size."""
         n = len(masks)
         beginning = self.beginning
         most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max(initial=0))
@@ -388,7 +393,8 @@ class RegressionModel(LikelihoodRatioModel):
         return self.figures_of(log_ratio, scores.pooled, scores.ranks)
 
     def figures_of(self, log_ratio: Floats, pooled: Floats, ranks: Integers) -> Figures:
-        """With free baselines log Λ is exactly 0 where nothing else could differ."""
+        """Return the figures; with free baselines log Λ is exactly 0 if nothing else could
+        differ."""
         figures = Figures.of(log_ratio, pooled, ranks, self.profiled)
         same = self.free & (figures.degrees == 0.0) & ~np.isnan(log_ratio)
         return figures._replace(log_ratio=np.where(same, 0.0, log_ratio))
@@ -396,9 +402,12 @@ class RegressionModel(LikelihoodRatioModel):
     def null_of(
         self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0
     ) -> Null:
-        """With free baselines small environments inflate −2 log Λ, and their pseudo-data shrink it:
-        of k slopes beside b baselines in n rows that weigh m more each fit explains k·(1 + (k +
-        b)/n)/(1 + mb/n), but for counts k/(1 + mb/n), where many rows have k."""
+        """Return the distribution of log Λ under invariance.
+
+        With free baselines small environments inflate −2 log Λ, and their pseudo-data shrink it: of
+        k slopes beside b baselines in n rows with m more of pseudo-data each fit explains k·(1 + (k
+        + b)/n)/(1 + mb/n), but for counts k/(1 + mb/n); with many rows it is k.
+        """
         null = super().null_of(figures, counts, others)
         if not self.free:
             return null
@@ -427,13 +436,15 @@ class RegressionModel(LikelihoodRatioModel):
 
     @cached_property
     def profiled(self) -> Integers:
-        """(E + 1,) parameters of the fits in each environment and in the pool that are maximised
-        out, beside a level"""
+        """Return the parameters (E + 1,) of the fits that are maximised out, beside a level.
+
+        They are of each environment and of the pool.
+        """
         return np.append(np.zeros(self.n_environments, np.int64), max(self.n_baselines - 1, 0))
 
     @cached_property
     def profiled_rests(self) -> Integers:
-        """(E,) the same of fits to all rows but those of an environment"""
+        """Return the same (E,) of fits to all rows outside an environment."""
         return np.full(self.n_environments, max(self.n_baselines - 2, 0))
 
     @property
@@ -441,7 +452,8 @@ class RegressionModel(LikelihoodRatioModel):
         return np.asarray(self.beginning.shape[1] + self.profiled[:-1])
 
     def in_support(self, masks: Mask) -> Mask:
-        """By the rows alone where pseudo-data keep fits finite."""
+        """Return which subsets are in the support, by the rows alone if pseudo-data keep fits
+        finite."""
         return (
             self.supported(masks) if self.specification.pseudo_rows else super().in_support(masks)
         )
@@ -450,13 +462,14 @@ class RegressionModel(LikelihoodRatioModel):
         return self.log_ratio_many(masks)
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
-        """To second order around the fits of each subset: by score tests and Wald tests."""
+        """Return guesses to second order around the fits of each subset: score tests and Wald
+        tests."""
         chosen = as_masks(masks, self.n_features)
         parts = self._guessed.of(chosen, lambda new: ordered_map(self._guess, new, self.n_jobs))
         return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
 
     def _guess(self, mask: Mask) -> FlipGuess:
-        """(p,) each, of a subset (p,)"""
+        """Return guesses (p,) for a subset (p,)."""
         problem = self.problem
         beginning = self.beginning
         widths = self.features.widths
@@ -480,7 +493,7 @@ class RegressionModel(LikelihoodRatioModel):
         return FlipGuess(log_ratios, pooled - self.empty, null.expected, null.variance)
 
     def flip_neighbours(self, mask: Mask) -> Floats:
-        """As they are guessed: no judgement rests on them."""
+        """Return guessed changes, which are not used for tests."""
         chosen = as_masks(mask, self.n_features)
         now = self.log_ratio_many(chosen)[0]
         self.require(now > -np.inf, chosen)
@@ -519,8 +532,11 @@ class RegressionModel(LikelihoodRatioModel):
         return np.asarray(thetas[:, first : first + int(chosen.sum())] / self._scale[:, chosen])
 
     def _curvatures(self, chosen: Mask, thetas: Floats) -> tuple[Floats, Work]:
-        """(m, n, n) inverses of minus the second derivatives at thetas (m, K) of columns (q,), in
-        the last m of the environments and the pool, and what the evaluation of the pool left"""
+        """Return inverses (m, n, n) of minus the second derivatives, and the pool's last
+        evaluation.
+
+        They are at thetas (m, K) of columns (q,), in the last m of the environments and the pool.
+        """
         problem = self.problem
         first = self.n_always
         n = int(chosen.sum()) + self.beginning.shape[1]
@@ -532,7 +548,8 @@ class RegressionModel(LikelihoodRatioModel):
         return inverses, work
 
     def _errors(self, chosen: Mask, inverses: Floats) -> Floats:
-        """(E + 1, k) of the slopes of columns (q,); NaN where one is constant or dependent"""
+        """Return standard errors (E + 1, k) of the slopes of columns (q,); NaN if constant or
+        dependent."""
         slopes = slice(self.n_always, self.n_always + int(chosen.sum()))
         variances = np.diagonal(inverses, axis1=1, axis2=2)[:, slopes]
         return np.asarray(
@@ -675,9 +692,12 @@ class RegressionModel(LikelihoodRatioModel):
 
 
 def separates(model: RegressionModel, mask: Mask) -> bool:
-    """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the
-    outcome and all with the other, so that the subset looks invariant whatever the environments do.
-    With free baselines each environment may have a plane parallel to it."""
+    """Return whether the columns of a subset (p,) separate the values of the outcome.
+
+    A plane is then between all rows with one value and all with the other, so that the subset looks
+    invariant whatever the environments are. With free baselines each environment may have a plane
+    parallel to it.
+    """
     data = model.data
     fit = model.fit(mask, local=False)
     event = model.specification.events(data) > 0.0
@@ -754,15 +774,16 @@ class Regression(ABC):
 
     @abstractmethod
     def beginning(self, rows: Rows) -> Floats:
-        """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those
-        without a column."""
+        """Return rough parameters (E + 1, r) of the empty subset: any intercept, then those without
+        a column."""
 
     def events(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) how many events each row is: what there must be some of in every environment."""
+        """Return how many events each row is, (N,); every environment must have some."""
         return data.y
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) numbers of which least squares tell how coefficients differ between environments."""
+        """Return numbers (N,) whose least squares show how coefficients differ between
+        environments."""
         return self.events(data)
 
     @abstractmethod
@@ -775,12 +796,14 @@ class Regression(ABC):
         return ()
 
     def order(self, data: MultiEnvironmentData, free: bool = False) -> Integers:
-        """(N,) rows by environment, and within each as the kernel wants them; free: whether
-        baselines are"""
+        """Return rows (N,) by environment, and within each as the kernel needs them.
+
+        free : whether baselines are
+        """
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
-        """(E,) λ_e: by how much more than once each row of an environment counts."""
+        """Return λ_e (E,): by how much more than once each row of an environment counts."""
         return self.pseudo_rows / data.counts
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> RegressionModel:
@@ -792,14 +815,35 @@ class Regression(ABC):
 
 @dataclass(frozen=True)
 class Logistic(Regression):
-    """Outcome ~ Bernoulli with log odds intercept + coefficients · columns of z, by maximum
-    likelihood.
+    """Model two classes by logistic regression on the selected columns.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the
-        pooled mean; 0: none. They keep fits finite where features separate the two values, or an
-        environment has only one of them
+    The log odds of the larger of the two values are linear in the columns of z, fitted by maximum
+    likelihood in the pool and in each environment::
 
-    Of the two values the larger one counts as 1.
+        y | x^z ~ Bernoulli(sigmoid(b + β'x^z))
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Weight, in rows, of the pseudo-data of each environment, whose outcome is the pooled mean.
+        They keep fits finite if features separate the classes or an environment has one class only.
+        0 is without pseudo-data.
+
+    References
+    ----------
+    Albert, A. and Anderson, J. A. (1984), On the existence of maximum likelihood estimates in
+    logistic regression models, Biometrika 71, 1-10, doi:10.1093/biomet/71.1.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from invariance import BIP, Logistic
+    >>> from invariance.datasets import make_example
+    >>> data = make_example()
+    >>> high = (data.y > np.median(data.y)).astype(float)
+    >>> model = BIP(Logistic()).fit(data.X, high, environments=data.environment_index)
+    >>> model.get_support(indices=True).tolist()
+    [0, 2, 3]
     """
 
     name: ClassVar[str] = "logistic"
@@ -854,8 +898,11 @@ class Logistic(Regression):
 def baseline_ratios(
     data: MultiEnvironmentData, events: Floats, expected: Floats, free: bool
 ) -> Floats:
-    """(E,) events (N,) of each environment over those that all rows expect (N,), with another row
-    that has just as many: none is 0. All 1 if baselines are not free"""
+    """Return events (N,) of each environment divided by those that all rows expect (N,), (E,).
+
+    Another row with as many events is added, so that none is 0. All are 1 if baselines are not
+    free.
+    """
     if not free:
         return np.ones(data.n_environments)
     observed, usual = (np.bincount(data.environment_index, values) for values in (events, expected))
@@ -863,11 +910,11 @@ def baseline_ratios(
 
 
 def environment_starts(data: MultiEnvironmentData) -> Integers:
-    """(E + 1,) where the rows of each environment begin when they are sorted by environment"""
+    """Return the first row of each environment when rows are sorted by environment, (E + 1,)."""
     return np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
 
 
 def sums_of_groups(values: Floats, starts: Integers) -> Floats:
-    """(E + 1,) of values (N,) in that order, in each environment and in all"""
+    """Return sums (E + 1,) of values (N,) in that order, in each environment and in all."""
     own = np.add.reduceat(values, starts[:-1])
     return np.append(own, own.sum())

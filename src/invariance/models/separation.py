@@ -1,5 +1,7 @@
-"""Coefficients that have no finite maximum likelihood estimate, because features separate the
-outcome."""
+"""Coefficients without a finite maximum likelihood estimate, because features separate the outcome.
+
+See Albert and Anderson (1984), doi:10.1093/biomet/71.1.1.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,11 @@ _ROUNDING = 1e-13
 
 
 class Pulls(NamedTuple):
-    """How the likelihood of single rows depends on their linear predictors.
+    """Describe how the likelihood of single rows depends on their linear predictors.
 
-    rows (n,) : of the data, of which one may stand here several times; direction (n,) : 1 if it
-        always rises, -1 if it
-    always falls, 0 if it has a maximum; baseline (n,) : rows with the same label share a free
-    intercept
+    rows (n,) : of the data, of which one may occur several times; direction (n,) : 1 if it always
+    rises, -1 if it always falls, 0 if it has a maximum; baseline (n,) : rows with the same label
+    share a free intercept
     """
 
     rows: Integers

@@ -247,26 +247,56 @@ def widened(part: EnvironmentMoments, d: int) -> EnvironmentMoments:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Second moments of d columns (the features and the outcome) in E environments.
+    """Hold the second moments of d columns, features and outcome, in E environments.
 
-    columns : d names; outcome : index of the column that is predicted
-    environments : E labels; counts : (E,) rows of each
-    centre, rest : (E, d) the means are centre + rest, so that those far from zero, or from each
-        other, cost no digits
-    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment
-    scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
+    They are sufficient for linear Gaussian models: log Λ(z) depends on the data through them.
 
-    groups : {feature: its columns} of the features that are not one column of the same name
-    encoding : how the columns were made from those of a table, where they are not the same
-    constants : columns that were left out because they are the same in all rows, and their values
-    dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
-    environment_notes : sentences about environments that were left out or merged
-    sample : rows of every environment, of all columns, as `from_rows` draws them; None of moments
-        that came without rows, from `from_data` or `from_arrow`
-    kind : of the outcome, where its values were looked at one by one
-    weights : what rows counted as
-    dummies : columns known to hold 0 and 1 only, of moments within environments, which do not show
-        it
+    Parameters
+    ----------
+    columns : tuple of str
+        Names of the d columns.
+    outcome : int
+        Position of the outcome.
+    environments : tuple
+        Labels of the environments.
+    counts : ndarray of shape (E,)
+        Rows of each environment.
+    centre, rest : ndarray of shape (E, d)
+        The means are centre + rest, so that means far from zero, or from each other, keep their
+        digits.
+    minimum, maximum : ndarray of shape (E, d)
+        Smallest and largest values, exactly equal if a column is constant in an environment.
+    scatter : ndarray of shape (E + 1, d, d)
+        Centred sums of products; the last one is over the pooled rows.
+    groups : mapping of str to tuple of str, default={}
+        {feature: its columns} of features that are not one column of the same name.
+    encoding : Encoding, default=None
+        How the columns were made from those of a table, if they are not the same.
+    constants : mapping of str to float, default={}
+        Dropped constant columns and their values.
+    dropped_rows : mapping, default={}
+        {label: rows dropped for missing values}; None stands for rows without a label.
+    environment_notes : tuple of str, default=()
+        Sentences about dropped and merged environments.
+    sample : RowSample, default=None
+        Rows of every environment, as `from_rows` draws them. None for moments from `from_data` or
+        `from_arrow`.
+    kind : OutcomeKind, default=None
+        Kind of the outcome, if its values were checked one by one.
+    weights : Weights, default=None
+        Frequency weights.
+    dummies : frozenset of str, default=frozenset()
+        Columns known to contain 0 and 1 only.
+
+    Examples
+    --------
+    >>> from invariance import BIP, Moments
+    >>> from invariance.datasets import make_example
+    >>> moments = Moments.from_data(make_example())
+    >>> moments.scatter.shape
+    (7, 9, 9)
+    >>> BIP().fit(moments).selected_features_
+    ('age', 'exercise', 'smoking')
     """
 
     columns: Names
@@ -442,7 +472,23 @@ class Moments:
 
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
-        """Moments of one data set that is in memory."""
+        """Compute the moments of a data set in memory.
+
+        Parameters
+        ----------
+        data : MultiEnvironmentData
+            The data.
+
+        Returns
+        -------
+        Moments
+            Its second moments.
+
+        Raises
+        ------
+        DataError
+            If environments are compared by more than one label.
+        """
         if data.design is not None:
             what = (
                 "second moments know labels only, and these rows are compared "
@@ -486,23 +532,73 @@ class Moments:
         progress: ProgressMode = "auto",
         **file_options: Any,
     ) -> Moments:
-        """Moments of rows that stay where they are; only a block of them is ever in memory.
+        """Compute moments in blocks of rows that need not fit into memory.
 
-        ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path,
-        ``site=A``, are columns) or a list of files; a pandas, polars or pyarrow table, a polars
-        LazyFrame, a DuckDB relation, an ibis table, a reader of record batches; any iterable of
-        batches or tables; a Dask or Spark data frame. Files are read as by ``read_table``, with its
-        ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``, or
-        ``form=FileFormat(...)``. ``weights``, ``columns`` and ``select`` are as in
-        ``MultiEnvironmentData.from_table``.
+        Names and values are checked as in `MultiEnvironmentData.from_table`, after all rows were
+        read. Levels are collected on the way, in natural order; `categorical={"region": ["north",
+        "south"]}` sets another order. `groups=[spline("age", knots=4)]` reads the rows twice: the
+        first pass keeps the values of that column, whose quantiles are the knots.
 
-        Names and values are checked as in ``MultiEnvironmentData.from_table``, once all rows were
-        read. Levels are found on the way, in natural order; ``categorical={"region": ["north",
-        "south"]}`` lists them in another one. ``groups=[spline("age", knots=4)]`` reads the rows
-        twice: the first pass keeps the values of that column, of which the knots are quantiles.
-        Threads (``n_jobs``) or workers of a Dask cluster (``dask="tcp://10.0.0.1:8786"`` or a
-        ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can
-        tell is left to ``checked``, after a ``merge`` of the parts.
+        Parameters
+        ----------
+        rows : path, table or iterable
+            A path, a pattern such as `"data/*.parquet"`, a folder (labels in its path, `site=A`,
+            are columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame,
+            a DuckDB relation, an ibis table or a reader of record batches; an iterable of batches
+            or tables; a Dask or Spark data frame.
+        outcome : str
+            Column of the outcome.
+        environment : str
+            Column of the labels.
+        features : sequence of str, default=None
+            Features. None is all other columns except `exclude`.
+        missing : {"error", "drop", "level"}, default="error"
+            Treatment of missing values. "drop" drops rows with missing values; "level" drops rows
+            with missing numbers, and gives categories a level of missing values.
+        n_jobs : int, default=None
+            Threads. The digits of the result do not depend on it.
+        exclude : sequence of str, default=()
+            Columns that are not features.
+        categorical : "auto", sequence of str or mapping, default="auto"
+            Columns whose values are levels, as in `Columns`.
+        numeric : sequence of str, default=()
+            Columns of text that are read as numbers.
+        groups : mapping or list of spline, default=None
+            Columns that enter together, as in `Columns`.
+        drop_environments : sequence of label, default=()
+            Environments that are dropped.
+        merge_environments : mapping of label to sequence of label, default={}
+            {new label: labels that become one environment}.
+        min_rows : int, default=0
+            Environments with fewer rows are dropped.
+        weights : str, default=None
+            Column of frequency weights.
+        columns : Columns, default=None
+            Settings of columns together.
+        select : Environments, default=None
+            Settings of environments together.
+        dask : str or Client, default=None
+            Dask cluster that reads the rows, "tcp://10.0.0.1:8786" or a client.
+        partial : bool, default=False
+            Whether these are a part of all rows. Checks that need all rows are then made by
+            `checked`, after a `merge` of the parts.
+        progress : {"auto", True, False} or callable, default="auto"
+            Progress bar, or a function of a fraction and a message, as in `BIP`.
+        **file_options : Any
+            Options sep, decimal, encoding, sheet, na and thousands of `read_table`, or
+            `form=FileFormat(...)`.
+
+        Returns
+        -------
+        Moments
+            Second moments, with a sample of the rows of each environment.
+
+        Raises
+        ------
+        DataError
+            If the rows cannot be used or a file is missing; the message has columns and remedies.
+        WrongTypeError
+            If an option is unknown.
         """
         from .accumulator import Wanted
         from .from_rows import from_rows
@@ -531,16 +627,37 @@ class Moments:
         return from_rows(rows, wanted, n_jobs, dask, progress, file_options)
 
     def to_arrow(self) -> pa.Table:
-        """One row per environment, to store or send as Parquet or Arrow IPC, without the sample of
-        rows; `from_arrow` reads the same digits."""
+        """Return the moments as an Arrow table, to store as Parquet or send.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each environment, without the sample of rows. `from_arrow` reads the same
+            digits.
+        """
         from .arrow import to_arrow
 
         return to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Moments:
-        """The moments of which `to_arrow` made the table; those of several tables are put together
-        by `merge`."""
+        """Read moments from a table that `to_arrow` made.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            The table. Moments of several tables are combined by `merge`.
+
+        Returns
+        -------
+        Moments
+            The moments.
+
+        Raises
+        ------
+        DataError
+            If the table has another format.
+        """
         from .arrow import from_arrow
 
         return from_arrow(table)
@@ -568,10 +685,29 @@ class Moments:
         check_environments(self.environments, self.counts, *ends, self.outcome_name)
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
+        """Combine the moments of two sets of rows, as if they had been one table.
 
-        Both have the same columns: `partial` of `from_rows` keeps those that are constant in one of
-        them.
+        Parameters
+        ----------
+        other : Moments
+            Moments of the same columns. `partial` of `from_rows` keeps columns that are constant in
+            one of them.
+
+        Returns
+        -------
+        Moments
+            Moments of all rows.
+
+        Raises
+        ------
+        DataError
+            If columns differ or were encoded differently.
+
+        References
+        ----------
+        Chan, T. F., Golub, G. H. and LeVeque, R. J. (1983), Algorithms for computing the sample
+        variance: analysis and recommendations, American Statistician 37, 242-247,
+        doi:10.1080/00031305.1983.10483115.
         """
         one = self.encoding
         two = other.encoding
@@ -630,8 +766,24 @@ class Moments:
         )
 
     def choosing(self, environments: Sequence[Hashable]) -> Moments:
-        """Moments of the rows of these environments alone, in their order here; features that are
-        constant there are among `constants`."""
+        """Return the moments of some environments alone.
+
+        Parameters
+        ----------
+        environments : sequence of label
+            Labels.
+
+        Returns
+        -------
+        Moments
+            Moments in the present order of environments; features that are constant there are among
+            `constants`.
+
+        Raises
+        ------
+        DataError
+            If a label is unknown, or every feature is constant in these environments.
+        """
         kept = np.unique(places_of(environments, self.environments))
         labels = tuple(self.environments[e] for e in kept)
         placed = np.full(self.n_environments, -1)
@@ -664,8 +816,25 @@ class Moments:
         return tuple(name for name in self.columns if name not in grouped)
 
     def with_outcome(self, name: str) -> Moments:
-        """The same moments (shared, not copied) with another column as the outcome; the old one
-        becomes a feature."""
+        """Return the same moments with another column as the outcome.
+
+        The arrays are shared, not copied; the old outcome becomes a feature.
+
+        Parameters
+        ----------
+        name : str
+            The new outcome.
+
+        Returns
+        -------
+        Moments
+            The moments.
+
+        Raises
+        ------
+        DataError
+            If the column does not exist, or cannot be an outcome.
+        """
         possible = self.possible_outcomes
         if name not in possible:
             why = (

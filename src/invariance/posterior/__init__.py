@@ -1,5 +1,4 @@
-"""The result: a posterior over subsets, its tables, words and pictures. Knows nothing of
-engines."""
+"""The result of an engine: a posterior over subsets, its tables, texts and plots."""
 
 from .posterior import Posterior, SubsetSource, table_order
 

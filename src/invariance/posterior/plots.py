@@ -1,4 +1,4 @@
-"""Plots of a posterior."""
+"""Plots of a posterior: inclusion probabilities and the trace of variational inference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_kind(kind: str) -> str:
 
 
 def inclusion_size(posterior: Posterior, top: int = MOST_BARS) -> Size:
-    """How large a figure `plot_inclusion` wants, in inches."""
+    """Return the size that `plot_inclusion` needs, in inches."""
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
 
@@ -119,8 +119,10 @@ def check_not_cut(kind: str, top: int | None) -> None:
 
 
 def plot_trace(posterior: Posterior, ax: Axes | None = None, top: int | None = None) -> Axes:
-    """The ELBO of each start by the draws of every iteration; the dot is that of the chosen one,
-    measured afresh."""
+    """Draw the ELBO of each start by the draws of every iteration.
+
+    The dot is the ELBO of the selected iterate, evaluated with fresh draws.
+    """
     check_not_cut("trace", top)
     said = posterior.diagnostics
     if "trace" not in said:

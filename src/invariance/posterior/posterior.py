@@ -1,4 +1,12 @@
-"""The result of an inference engine: a posterior distribution over subsets of the features."""
+"""The posterior over feature selectors z, as every engine returns it.
+
+Its probabilities are, with the likelihood ratio Λ(z) = Π_e Π_i g(y_ei | x_ei^z) / p_e(y_ei |
+x_ei^z),
+
+    p(z | D) = p(z) Λ(z) / Σ_z' p(z') Λ(z')
+
+(equation 7 and Algorithm 1 of the paper, Wu et al. 2025, arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -41,19 +49,22 @@ FloatOrFloats = TypeVar("FloatOrFloats", Floats, float)
 
 
 class SubsetSource(Protocol):
-    """What an engine may leave behind to answer for subsets that are not in the table."""
+    """Compute probabilities of subsets that are not in the table; an engine may supply it."""
 
     def log_probability(self, masks: Mask) -> Floats:
-        """(S,) log posterior probability of masks (S, p); -inf outside the support"""
+        """Return the log posterior probability (S,) of masks (S, p), -inf outside the support."""
         ...
 
     def sample(self, n: int, rng: Rng) -> Mask:
-        """(n, p) draws"""
+        """Return n draws (n, p)."""
         ...
 
     def leading(self, mass: float) -> SubsetTable | None:
-        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that
-        together hold at least `mass`; None when the engine cannot tell."""
+        """Return the most probable subsets with a total probability of at least `mass`.
+
+        They are masks (k, p), log ratios (k,) and log probabilities (k,); None if the engine does
+        not know.
+        """
         return None
 
 
@@ -61,17 +72,25 @@ class SubsetSource(Protocol):
 class Evidence(Generic[FloatOrFloats]):
     """What the data say of k subsets, (k,) each, or of one.
 
-    deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the
-        subset is invariant
-    p_exact : p-value of exact invariance
-    p_mean, p_spread, p_each, p_invariant : p-values for approximate invariance of the coefficients,
-        of the noise's scale, of the environment that deviates most, and of all; NaN where a model
-        does not separate them and where the deviance is infinite
-    difference, difference_low, difference_high : share of themselves by which coefficients differ
-        between these environments, and its 90% interval; NaN without features, and where the
-        noise's scale alone speaks against the subset
-    r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each
-        environment by the fit to all others, NaN where that is not known
+    Attributes
+    ----------
+    deviance : float or ndarray of shape (k,)
+        −2 log Λ of the subset.
+    expected_deviance, deviance_sd : float or ndarray of shape (k,)
+        Mean and standard deviation of the deviance if the subset is invariant.
+    p_exact : float or ndarray of shape (k,)
+        P-value of exact invariance.
+    p_mean, p_spread, p_each, p_invariant : float or ndarray of shape (k,)
+        P-values of approximate invariance: of the coefficients, of the scale of the noise, of the
+        environment that deviates most, and of all of these. NaN if a model does not separate them
+        or the deviance is infinite.
+    difference, difference_low, difference_high : float or ndarray of shape (k,)
+        Relative difference of the coefficients between environments, with a 90% interval. NaN for
+        the empty subset, and if only the scale of the noise contradicts invariance.
+    r2 : float or ndarray of shape (k,)
+        Share of the variance of the outcome that the pooled fit explains.
+    r2_new : float or ndarray of shape (k,)
+        The same in each environment by the fit to all others; NaN if it was not computed.
     """
 
     deviance: FloatOrFloats
@@ -104,7 +123,7 @@ SubsetEvidence = Evidence[float]
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Computes the evidence on any subset."""
+    """Compute the evidence on any subset."""
 
     model: BoundModel
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -115,8 +134,11 @@ class Judge:
     def evidence(
         self, masks: ArrayLike, log_ratios: Floats | None = None, elsewhere: bool = True
     ) -> Evidence[Floats]:
-        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support,
-        r2_new unless `elsewhere`: it takes a fit for each environment."""
+        """Return the evidence on subsets (S, p), whose log Λ (S,) may be given.
+
+        P-values are NaN outside the support; r2_new is NaN unless `elsewhere`, because it takes a
+        fit for each environment.
+        """
         model = self.model
         chosen = as_masks(masks, model.n_features)
         if log_ratios is None:
@@ -142,11 +164,11 @@ class Judge:
         return Evidence(*in_order)
 
     def compatible(self, masks: Mask) -> Mask:
-        """(S,) whether subsets are compatible with invariance, up to the tolerance"""
+        """Return whether subsets are compatible with invariance up to the tolerance, (S,)."""
         return self.model.compatible(masks, self.tolerance)
 
     def rejected(self, masks: Mask) -> Mask:
-        """(S,) whether the data speak against the invariance of subsets"""
+        """Return whether invariance of the subsets is rejected at the lower level, (S,)."""
         return ~self.model.compatible(masks, self.tolerance.weak)
 
 
@@ -159,26 +181,75 @@ EXCESS_TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Posterior:
-    """Posterior over subsets z of p features, whichever engine computed it.
+    """Hold a posterior over subsets z of p features, whichever engine computed it.
 
-    Arrays are copied, checked and made read-only. The table is ordered: most probable subsets
-    first, ties by size, then by the positions of their features.
+    Arrays are copied, checked and made read-only. The table lists the most probable subsets first,
+    ties by size, then by the positions of their features.
 
-    inclusion : (p,) posterior probability that each feature belongs to the subset
-    pairwise : (p, p) probability that two features belong together, diagonal = `inclusion`; or None
-    masks : (k, p) the leading subsets;  log_ratios, log_probabilities : (k,) log Λ and log
-        posterior of each
-    log_evidence : log Σ_z p(z) Λ(z);  entropy : of the posterior, in nats
-    n_subsets : number of subsets in the prior's support (exact, possibly huge)
-    engine, prior, outcome_name, model : descriptions;  model_reason : why this model, where the
-        outcome chose it
-    environments : E labels;  counts : (E,) rows in each
-    notes : sentences;  diagnostics : values that JSON can hold
-    table_evidence : evidence on the first subsets of the table, where `judge` is not to be asked
-    lowest_level : p-values below it speak against invariance; that of `judge` where there is one
-    kind : "invariant", the paper's; "predictive", over the subsets that are compatible with
-        invariance
-    judge, source : answer for any subset; kept by pickle, left out of JSON
+    Parameters
+    ----------
+    feature_names : tuple of str
+        Names of the p features.
+    inclusion : array-like of shape (p,)
+        Posterior probability that each feature is in the subset.
+    pairwise : array-like of shape (p, p), default=None
+        Probability that two features are both in the subset; the diagonal is `inclusion`.
+    masks : array-like of shape (k, p), bool
+        The leading subsets.
+    log_ratios : array-like of shape (k,)
+        The log likelihood ratio log Λ of each of them.
+    log_probabilities : array-like of shape (k,)
+        Log posterior probability of each of them.
+    log_evidence : float
+        Value of log Σ_z p(z) Λ(z).
+    entropy : float
+        Entropy of the posterior in nats.
+    n_subsets : int
+        Exact number of subsets in the support of the prior.
+    engine : str
+        Name of the engine.
+    prior : str
+        Description of the prior.
+    outcome_name : str
+        Name of the outcome.
+    environments : tuple
+        Labels of the E environments.
+    counts : array-like of shape (E,)
+        Rows of each environment.
+    notes : tuple of str, default=()
+        Sentences about data, model and computation.
+    diagnostics : dict, default={}
+        Diagnostics of the engine, as values that JSON can hold.
+    model : str, default="linear Gaussian"
+        Description of the model.
+    model_reason : str, default=""
+        Why this model was used, if the outcome selected it.
+    kind : {"invariant", "predictive"}, default="invariant"
+        "invariant" is the paper's posterior; "predictive" is over the subsets compatible with
+        invariance, by how well they predict.
+    table_evidence : Evidence, default=None
+        Evidence on the first subsets of the table, if `judge` is None.
+    lowest_level : float, default=None
+        P-values below it reject invariance. That of `judge` is used if there is one.
+    judge : Judge, default=None
+        Computes the evidence on any subset. Kept by pickle, not in JSON.
+    source : SubsetSource, default=None
+        Computes probabilities of subsets outside the table. Kept by pickle, not in JSON.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, names occur twice, or probabilities sum to more than 1.
+
+    Examples
+    --------
+    >>> from invariance import BIP
+    >>> from invariance.datasets import make_example
+    >>> posterior = BIP().fit(make_example()).posterior_
+    >>> posterior.mode
+    ('age', 'exercise', 'smoking')
+    >>> posterior.inclusion_probabilities.round(1)["age"].item()
+    1.0
     """
 
     feature_names: Names
@@ -252,7 +323,7 @@ class Posterior:
                 value.setflags(write=False)
 
     def stating(self, **said: Any) -> Posterior:
-        """Return it with other notes; nothing is checked again."""
+        """Return a copy with other notes or descriptions, which are not checked again."""
         other = copy(self)
         other.__dict__.update(said)
         return other
@@ -267,17 +338,35 @@ class Posterior:
 
     @property
     def table_mass(self) -> float:
-        """Posterior probability that the table of leading subsets holds."""
+        """Return the posterior probability of all subsets in the table.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
         return min(1.0, float(np.exp(self.log_probabilities).sum()))
 
     @property
     def mode(self) -> Names:
-        """Names of the features of the most probable subset."""
+        """Return the features of the most probable subset.
+
+        Returns
+        -------
+        tuple of str
+            Names.
+        """
         return self.names_of(self.masks[0])
 
     @property
     def mode_mask(self) -> Mask:
-        """Most probable subset, (p,) bool."""
+        """Return the most probable subset as a mask.
+
+        Returns
+        -------
+        ndarray of shape (p,), bool
+            Mask.
+        """
         return self.masks[0]
 
     @property
@@ -294,7 +383,13 @@ class Posterior:
 
     @property
     def inclusion_probabilities(self) -> pd.Series:
-        """Posterior inclusion probability by feature name, in the order of the features."""
+        """Return the posterior inclusion probability of each feature.
+
+        Returns
+        -------
+        Series of shape (p,)
+            By name, in the order of the features.
+        """
         import pandas as pd
 
         return pd.Series(
@@ -303,7 +398,18 @@ class Posterior:
 
     @property
     def pairwise_inclusion(self) -> pd.DataFrame:
-        """Posterior probability that both features belong to the subset, (p, p) by name."""
+        """Return the posterior probability that two features are both in the subset.
+
+        Returns
+        -------
+        DataFrame of shape (p, p)
+            By name.
+
+        Raises
+        ------
+        SettingError
+            If the engine did not estimate it.
+        """
         import pandas as pd
 
         if self.pairwise is None:
@@ -315,11 +421,19 @@ class Posterior:
         )
 
     def subsets(self, top: int | None = 20) -> pd.DataFrame:
-        """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
+        """Return the most probable subsets with their evidence.
 
-        Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and the evidence
-        on each: deviance, expected_deviance, deviance_sd, p_exact, p_mean, p_spread, p_each,
-        p_invariant, difference, difference_low, difference_high, r2, r2_new.
+        Parameters
+        ----------
+        top : int, default=20
+            Number of subsets, limited by the table. None is the whole table.
+
+        Returns
+        -------
+        DataFrame
+            Columns subset (tuple of names), size, log_ratio, probability and cumulative, and the
+            fields of `Evidence`: deviance, expected_deviance, deviance_sd, p_exact, p_mean,
+            p_spread, p_each, p_invariant, difference, difference_low, difference_high, r2, r2_new.
         """
         if top is not None:
             check_at_least_one("top", top)
@@ -327,8 +441,10 @@ class Posterior:
         return table.assign(**self.leading_evidence(len(table)).columns())
 
     def leading_evidence(self, k: int, elsewhere: bool = True) -> Evidence[Floats]:
-        """Of the first k subsets of the table; NaN where it is not known, as after from_json;
-        r2_new only if `elsewhere`, which takes a fit for each environment."""
+        """Return the evidence on the first k subsets of the table.
+
+        NaN if it is not known, as after `from_json`; r2_new only if `elsewhere`.
+        """
         k = min(k, len(self.masks))
         known = self.table_evidence or Evidence.unknown(0)
         if len(known.deviance) < k and self.judge is not None:
@@ -346,7 +462,23 @@ class Posterior:
         return {}
 
     def evidence(self, subset: Iterable[str] | ArrayLike) -> SubsetEvidence:
-        """What the data say about one subset, given as names or as a boolean mask (p,)."""
+        """Return the evidence on one subset.
+
+        Parameters
+        ----------
+        subset : iterable of str or array of shape (p,)
+            Names of features, or a mask.
+
+        Returns
+        -------
+        Evidence
+            Its fields are numbers.
+
+        Raises
+        ------
+        SettingError
+            If the posterior was read from JSON and the evidence on this subset was not saved.
+        """
         mask = as_mask(subset, self.feature_names)
         if self.judge is not None:
             return self.judge.evidence(mask[None]).one()
@@ -359,9 +491,24 @@ class Posterior:
         return self.leading_evidence(known).one(int(found[0]))
 
     def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
-        """The smallest collection of subsets whose probability is at least `level` (within 1e-12);
-        columns as `subsets`. Where even the source cannot reach the level, all subsets at hand,
-        with a warning."""
+        """Return the smallest collection of subsets with at least a given posterior probability.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Posterior probability, above 0 and at most 1; it is reached within 1e-12.
+
+        Returns
+        -------
+        DataFrame
+            Columns subset, size, log_ratio, probability and cumulative. If the level cannot be
+            reached, all available subsets, with a warning.
+
+        Raises
+        ------
+        SettingError
+            If the level is not above 0 and at most 1.
+        """
         if not 0 < level <= 1:
             raise SettingError(f"level must be above 0 and at most 1, not {level}")
         table: SubsetTable = self.masks, self.log_ratios, self.log_probabilities
@@ -384,7 +531,23 @@ class Posterior:
         return self._frame(table[0][:needed], table[1][:needed], table[2][:needed])
 
     def probability(self, subset: Iterable[str] | ArrayLike) -> float:
-        """Posterior probability of one subset, given as names or as a boolean mask (p,)."""
+        """Return the posterior probability of one subset.
+
+        Parameters
+        ----------
+        subset : iterable of str or array of shape (p,)
+            Names of features, or a mask.
+
+        Returns
+        -------
+        float
+            Probability, 0 outside the support.
+
+        Raises
+        ------
+        SettingError
+            If the subset is outside the table of a posterior that was read from JSON.
+        """
         mask = as_mask(subset, self.feature_names)
         found = np.flatnonzero((self.masks == mask).all(axis=1))
         if len(found):
@@ -396,7 +559,25 @@ class Posterior:
         raise SettingError(f"{format_subset(self.names_of(mask))} is not in {self._without_source}")
 
     def sample(self, n: int, random_state: int | Rng | None = None) -> pd.DataFrame:
-        """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
+        """Draw independent subsets from the posterior.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        random_state : int or numpy.random.Generator, default=None
+            Seed.
+
+        Returns
+        -------
+        DataFrame of shape (n, p), bool
+            One row for each draw, one column for each feature.
+
+        Raises
+        ------
+        SettingError
+            If the posterior was read from JSON and its table does not contain all probability.
+        """
         import pandas as pd
 
         check_at_least_one("n", n)
@@ -419,20 +600,55 @@ class Posterior:
         return f"{held}, and the rest was not saved: fit again, or save with pickle."
 
     def summary(self, top: int = 10) -> Summary:
-        """Prints as text within 80 columns, shows as HTML in notebooks."""
+        """Summarise the posterior.
+
+        Parameters
+        ----------
+        top : int, default=10
+            Number of subsets that are listed.
+
+        Returns
+        -------
+        Summary
+            Prints as text of at most 80 columns, and shows as HTML in notebooks.
+        """
         check_at_least_one("top", top)
         return Summary(self, top)
 
     def reading(self) -> str:
-        """The posterior in words: of several subsets where `is_spread` holds."""
+        """Describe the posterior in words.
+
+        Returns
+        -------
+        str
+            Sentences on the most probable subset, or on several subsets if the posterior is spread
+            out.
+        """
         return reading(self)
 
     def plot(
         self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None
     ) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
+        """Draw inclusion probabilities, or the trace of variational inference.
 
-        kind : "inclusion" or "trace" (the ELBO of engine="vi"); `BIP.plot` draws the others
+        Parameters
+        ----------
+        kind : {"inclusion", "trace"}, default="inclusion"
+            "trace" is the ELBO of `engine="vi"`. `BIP.plot` draws further kinds.
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure.
+        top : int, default=None
+            Largest number of features drawn.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        Raises
+        ------
+        SettingError
+            If the kind needs the fitted model.
         """
         from .plots import MOST_BARS, check_kind, plot_inclusion, plot_trace
 
@@ -443,10 +659,12 @@ class Posterior:
         raise SettingError(f"a posterior has no plot {kind!r}: the fitted model draws it.")
 
     def to_plain(self) -> Fields:
-        """Values that JSON can hold, of all fields but judge and source; `subsets`, positions
-        of features, for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and
-        "-inf" for numbers that are not finite; environment labels that JSON lacks, such as dates,
-        as text."""
+        """Return all fields except judge and source as values that JSON can hold.
+
+        Masks become `subsets`, lists of positions; n_subsets is hexadecimal from 2**53 on; numbers
+        that are not finite are "nan", "inf" and "-inf"; labels that JSON cannot hold, such as
+        dates, are text.
+        """
         labels = [
             label.item() if isinstance(label, np.generic) else label for label in self.environments
         ]
@@ -467,8 +685,20 @@ class Posterior:
         return content
 
     def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
-        """`to_plain` as strict JSON, also written to `path`; more : further keys, which `from_json`
-        ignores"""
+        """Return strict JSON of the posterior, and write it to a file if a path is given.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            File to write.
+        more : mapping, default=None
+            Further keys, which `from_json` ignores.
+
+        Returns
+        -------
+        str
+            JSON text.
+        """
         content = self.to_plain() | dict(more or {})
         lines = (
             f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
@@ -481,8 +711,23 @@ class Posterior:
 
     @classmethod
     def from_json(cls, path_or_text: str | Path) -> Self:
-        """Read what `to_json` wrote, from a file or from the text itself. Arrays come back
-        exactly."""
+        """Read what `to_json` wrote. Arrays have exactly the same values.
+
+        Parameters
+        ----------
+        path_or_text : str or Path
+            A file, or the JSON text itself.
+
+        Returns
+        -------
+        Self
+            The posterior, without `judge` and `source`.
+
+        Raises
+        ------
+        DataError
+            If the content has another format or is damaged.
+        """
         content, origin = _read(path_or_text)
         if content.get("format") not in (POSTERIOR_FORMAT, FIT):
             raise DataError(
@@ -508,8 +753,18 @@ class Posterior:
             raise DataError(f"{origin} is damaged: {what}") from error
 
     def to_datatree(self) -> Any:
-        """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra
-        `xarray`)."""
+        """Return the posterior as an `xarray.DataTree`.
+
+        Returns
+        -------
+        DataTree
+            Groups "posterior" (by feature) and "subsets" (by subset and feature).
+
+        Raises
+        ------
+        ImportError
+            If the extra `xarray` is not installed.
+        """
         try:
             from xarray import Dataset, DataTree
         except ImportError as error:
@@ -579,7 +834,7 @@ def _checked_array(
 
 
 def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
-    """(k,) by probability (largest first), then size, then positions of the features"""
+    """Return the order (k,) by probability (largest first), size and positions of the features."""
     # A zero bit marks a member: of two subsets of one size the one with the earlier feature sorts
     # first.
     packed = np.zeros((len(masks), -(-masks.shape[1] // 64) * 8), np.uint8)
@@ -614,7 +869,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _read(path_or_text: str | Path) -> tuple[Fields, str]:
-    """The object in a file or a text, and its origin for messages."""
+    """Return the object in a file or a text, and its origin for messages."""
     if not isinstance(path_or_text, str) or path_or_text.lstrip()[:1] not in ("", "{", "["):
         return read_object(Path(path_or_text), "a saved posterior"), str(path_or_text)
     try:

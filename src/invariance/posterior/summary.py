@@ -35,26 +35,28 @@ COMPARES_BASELINES = "It compares baselines, too."
 
 
 def format_probability(value: float) -> str:
-    """Three decimals, and "<0.001" or ">0.999" where they would say 0 or 1."""
+    """Format with three decimals, as "<0.001" or ">0.999" if these would be 0 or 1."""
     text = f"{value:.3f}"
     return {"0.000": "<0.001", "1.000": ">0.999"}.get(text, text)
 
 
 def format_p_value(value: float) -> str:
-    """Three decimals, and "<0.001" below; 1 is no rounding here."""
+    """Format with three decimals, as "<0.001" below; 1 is not rounded."""
     return "–" if math.isnan(value) else "<0.001" if value < 5e-4 else f"{value:.3f}"
 
 
 def format_small_p_value(value: float | None) -> str:
-    """Three decimals, two digits below 0.001; "–" where nothing was tested."""
+    """Format with three decimals, two digits below 0.001, and "–" if it was not tested."""
     if value is None or math.isnan(value) or value >= 0.001:
         return "–" if value is None else format_p_value(value)
     return "<1e-300" if value < 1e-300 else f"{value:.2g}"
 
 
 def format_difference(evidence: SubsetEvidence) -> str:
-    """How much coefficients differ between environments, with its interval; "–" where that is not
-    known."""
+    """Format the difference of coefficients between environments with its interval.
+
+    "–" if it is not known.
+    """
     if math.isnan(evidence.difference):
         return "–"
     estimate, *ends = map(
@@ -70,7 +72,7 @@ def format_percent(share: float) -> str:
 
 
 def format_share(value: float, digits: int = 3) -> str:
-    """A share of the outcome's variance, which may be negative."""
+    """Format a share of the variance of the outcome, which may be negative."""
     return (
         "–" if math.isnan(value) else f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:.0e}"
     )
@@ -82,7 +84,7 @@ def everywhere(posterior: Posterior) -> str:
 
 
 def model_in_words(posterior: Posterior) -> str:
-    """With the reason for it, where the outcome chose it."""
+    """Return the model with the reason for it, if the outcome selected it."""
     return (
         f"{posterior.model} ({posterior.model_reason})"
         if posterior.model_reason
@@ -97,8 +99,10 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def reading(posterior: Posterior, causes: str = CAUSES) -> str:
-    """The posterior in words; see `Posterior.reading`. causes : what is said where the exact test
-    rejects the mode"""
+    """Describe the posterior in words; see `Posterior.reading`.
+
+    causes : why the exact test may reject the mode.
+    """
     return " ".join(_sentences(posterior, causes))
 
 
@@ -160,7 +164,7 @@ def _mode(posterior: Posterior) -> str:
 
 
 def _exact_test(posterior: Posterior, causes: str) -> Iterator[str]:
-    """What the exact test says of the most probable subset, where that is known."""
+    """Yield the result of the exact test of the most probable subset, if it is known."""
     p_value = float(posterior.leading_evidence(1, elsewhere=False).p_exact[0])
     if math.isnan(p_value) or posterior.lowest_level is None:
         return
@@ -172,7 +176,7 @@ def _exact_test(posterior: Posterior, causes: str) -> Iterator[str]:
 
 
 def _leading(posterior: Posterior) -> str:
-    """The mode, or the first subsets where these are close, with their probabilities."""
+    """Return the mode, or the first subsets if these are close, with their probabilities."""
     shown = 3 if posterior.is_spread else 1
     labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:shown]], 100)
     probabilities = np.exp(posterior.log_probabilities[:shown])
@@ -183,7 +187,7 @@ def _leading(posterior: Posterior) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary(Rendered):
-    """The posterior with its `top` subsets."""
+    """Render the posterior with its `top` subsets."""
 
     posterior: Posterior
     top: int = 10
@@ -255,7 +259,7 @@ def _inclusion(posterior: Posterior) -> Section:
 
 
 def _subsets(posterior: Posterior, top: int) -> Section:
-    """With their evidence where environments can be compared."""
+    """Return the table of subsets, with their evidence if environments can be compared."""
     probabilities = np.exp(posterior.log_probabilities[:top])
     evidence = posterior.leading_evidence(top, elsewhere=False)
     columns: dict[str, Iterable[str]] = {"prob.": map(format_probability, probabilities)}
@@ -281,6 +285,6 @@ def _subsets(posterior: Posterior, top: int) -> Section:
 
 
 def bar(value: float, width: int) -> str:
-    """A bar of at most `width` characters for a value between 0 and 1, in steps of an eighth."""
+    """Return a bar of at most `width` characters for a value from 0 to 1, in steps of an eighth."""
     eighths = round(min(max(value, 0.0), 1.0) * width * 8)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,2 +1,1 @@
-"""From selected features to what is predicted in an environment that nobody has seen, and how far
-that may be off."""
+"""Predictions in a new environment, and their errors."""

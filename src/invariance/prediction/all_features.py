@@ -1,4 +1,8 @@
-"""What predicts with all features, invariant or not."""
+"""Predictors with all features, invariant or not.
+
+For numbers they average pooled least squares and the fixed part of a random intercept model, which
+combines environments with weights n_e / (1 + n_e ψ) for the ratio ψ of variances.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +39,12 @@ _PENALTIES = np.geomspace(1e-4, 1e3, 29)
 
 
 def line_of_everything(data: Data) -> LinearFit:
-    """The average of pooled least squares and of a random intercept's fixed part, on all features;
-    where columns are many, ridge regression, its penalty chosen by the error in environments left
-    out."""
+    """Return the average of pooled least squares and a random intercept's fixed part, on all
+    features.
+
+    With many columns it is ridge regression, whose penalty has the smallest error in held-out
+    environments.
+    """
     columns = usable_columns(data)
     if shrinks(data):
         return _ridge(data, columns)
@@ -62,7 +69,7 @@ def line_of_everything(data: Data) -> LinearFit:
 
 
 def shrinks(data: Data) -> bool:
-    """Whether the columns are too many for least squares"""
+    """Return whether there are too many columns for least squares."""
     return data.features.n_columns > min(_MOST_FREE * data.n_rows, _MOST_COLUMNS)
 
 
@@ -74,7 +81,7 @@ def least_squares_line(data: Data, columns: Names) -> LinearFit:
 
 
 def random_intercept_line(data: Data, columns: Names) -> LinearFit:
-    """The fixed part of a random intercept's fit, on these columns."""
+    """Return the fixed part of a fit with a random intercept, on these columns."""
     moments = moments_of(data)
     return _line(data, columns, random_intercept(moments, moments.places(columns)))
 
@@ -85,8 +92,11 @@ def _line(data: Data, columns: Names, fit: Any) -> LinearFit:
 
 
 def usable_columns(data: Data) -> Names:
-    """Of all features but those that are constant in every environment, where environments are too
-    few to tell what these do."""
+    """Return the columns of all features that can be used.
+
+    Columns that are constant in every environment are excluded if there are too few environments to
+    estimate their coefficients.
+    """
     features = data.features
     whole = data.site_level.features(data.features)
     if data.n_environments >= features.widths[whole].sum() + _MORE_ENVIRONMENTS:
@@ -98,9 +108,11 @@ def usable_columns(data: Data) -> Names:
 
 
 class _Spectrum(NamedTuple):
-    """Of k columns: means (k,), 1 / roots of the sums of squares (k,), eigenvalues (r,) and vectors
-    (k, r) of their correlations, products (r,) of these directions with the outcome, its mean and
-    sum of squares"""
+    """Hold the spectrum of k columns.
+
+    Means (k,), 1 / roots of the sums of squares (k,), eigenvalues (r,) and vectors (k, r) of their
+    correlations, products (r,) of these directions with the outcome, its mean and sum of squares.
+    """
 
     means: Floats
     scale: Floats
@@ -145,19 +157,19 @@ class _Spectrum(NamedTuple):
         return cls(means, scale, np.maximum(values, 0.0), vectors, *about)
 
     def lines(self, penalties: Floats) -> tuple[Floats, Floats]:
-        """(L, k) coefficients and (L,) intercepts"""
+        """Return coefficients (L, k) and intercepts (L,)."""
         shrunk = self.products / (self.values + penalties[:, None])
         coefficients = shrunk @ self.vectors.T * self.scale
         return coefficients, self.outcome_mean - coefficients @ self.means
 
     def freedom(self, penalties: Floats) -> Floats:
-        """(L,) degrees of freedom that are left"""
+        """Return the residual degrees of freedom, (L,)."""
         return np.maximum(
             self.n_rows - 1.0 - (self.values / (self.values + penalties[:, None])).sum(axis=1), 1.0
         )
 
     def cross_validated(self, penalties: Floats) -> Floats:
-        """(L,) mean squared errors, by generalised cross-validation over the rows"""
+        """Return mean squared errors (L,) by generalised cross-validation over the rows."""
         shrunk = self.values + penalties[:, None]
         explained = self.products**2 * (self.values + 2.0 * penalties[:, None]) / shrunk**2
         return (self.outcome_squares - explained.sum(axis=1)) / self.freedom(penalties) ** 2
@@ -171,7 +183,7 @@ def _ridge(data: Data, columns: Names) -> LinearFit:
 
 
 def _errors_by_penalty(data: Data, whole: _Spectrum, columns: Names) -> Floats:
-    """(L,) mean squared errors in environments left out, which count alike"""
+    """Return mean squared errors (L,) in held-out environments, which count equally."""
     if data.n_environments == 1:
         return whole.cross_validated(_PENALTIES)
     found = []
@@ -192,7 +204,7 @@ def _errors_by_penalty(data: Data, whole: _Spectrum, columns: Names) -> Floats:
 
 
 def without(data: Data, label: Hashable) -> Any:
-    """The data of all other environments"""
+    """Return the data of all other environments."""
     return data.choosing([other for other in data.environments if other != label])
 
 
@@ -200,8 +212,10 @@ def without(data: Data, label: Hashable) -> Any:
 
 
 def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float:
-    """Of these rows (n,); of times the mean of squared deviance residuals: events per unit of
-    cumulative hazard"""
+    """Return the mean deviance of these rows (n,).
+
+    For times it is the mean of squared deviance residuals: events per unit of cumulative hazard.
+    """
     y = data.y[rows]
     linear = columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
     if kind_of(fit.specification).classifies:
@@ -216,8 +230,8 @@ def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float
 
 
 def pooled_model(family: Family, data: MultiEnvironmentData) -> BoundModel:
-    """Of all rows as one environment, so that none of them needs rows enough for a fit of its
-    own."""
+    """Return a model of all rows as one environment, so that no environment needs rows for its own
+    fit."""
     return family.bind(
         replace(
             data, environment_index=np.zeros_like(data.environment_index), environments=("all",)
@@ -226,15 +240,17 @@ def pooled_model(family: Family, data: MultiEnvironmentData) -> BoundModel:
 
 
 def regression_on(family: Family, data: MultiEnvironmentData, names: Collection[str]) -> Fit:
-    """The family's pooled fit on the features of these names that the data have."""
+    """Return the family's pooled fit on those of the named features that the data have."""
     return pooled_model(family, data).fit(
         [name for name in data.feature_names if name in names], local=False
     )
 
 
 def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
-    """The family's pooled fit on all features; where columns are many, with a ridge penalty, chosen
-    by the deviance in environments left out."""
+    """Return the family's pooled fit on all features.
+
+    With many columns it has a ridge penalty with the smallest deviance in held-out environments.
+    """
     columns = usable_columns(data)
     n_free = int(independent_columns(columns_of(data, columns)).sum())
     informative = data.n_rows if data.event is None else int(data.event.sum())
@@ -280,5 +296,5 @@ def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: Names, pena
 
 
 def rates(data: MultiEnvironmentData) -> tuple[Floats, Floats | None]:
-    """(n,) outcomes, rates where there is an exposure, and their weights"""
+    """Return outcomes (n,), as rates if there is an exposure, and their weights."""
     return (data.y, None) if data.exposure is None else (data.y / data.exposure, data.exposure)

@@ -1,4 +1,8 @@
-"""What predicts: all features, unless environments that are left out show that these fail."""
+"""The choice of the predictor: all features, unless held-out environments show that these fail.
+
+All features are replaced by the selected ones if the ratio of their largest errors in held-out
+environments exceeds exp(max(margin, 5 / E²)).
+"""
 
 from __future__ import annotations
 
@@ -75,8 +79,7 @@ def check_predict_with(kind: Any, regressor: Any) -> None:
 
 
 def check_regressor(regressor: Any, data: EnvironmentData) -> None:
-    """Raise where a regressor cannot be fitted to the data, or would not know what comes with the
-    outcome."""
+    """Raise if a regressor cannot be fitted to the data, or cannot use events or exposures."""
     rows = rows_of(data)
     name = type(regressor).__name__
     if regressor is not None and rows is None:
@@ -90,7 +93,7 @@ def check_regressor(regressor: Any, data: EnvironmentData) -> None:
 
 @dataclass(eq=False)
 class Selection:
-    """What a fit selects of some data, found when it is first asked for; mask (p,)"""
+    """Hold what a fit selects in some data, computed at first use; mask (p,)."""
 
     settings: FitSettings
     data: Data
@@ -109,13 +112,15 @@ class Selection:
 
     @cached_property
     def level(self) -> Level:
-        """Of invariance, at which subsets are compatible: below the full one they predict with free
-        baselines."""
+        """Return the level of invariance at which subsets are compatible.
+
+        Below the full level they predict with free baselines.
+        """
         return self.findings.level
 
     @cached_property
     def averaged(self) -> tuple[Mask, Floats]:
-        """Subsets (m, p) and weights (m,); the selected one where no subset is compatible"""
+        """Return subsets (m, p) and weights (m,); the selected subset if none is compatible."""
         predictive = self.findings.predictive
         if predictive is None:
             return self.mask[None], np.ones(1)
@@ -129,7 +134,7 @@ class Selection:
 
     @property
     def linear(self) -> bool:
-        """Whether least squares fits the mean, and not the family's own likelihood."""
+        """Return whether least squares fits the mean, instead of the family's likelihood."""
         family = self.settings.family
         return (
             self.kind.by_least_squares
@@ -183,9 +188,12 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
 def _with_environments(
     predictor: LinearPredictor, model: BoundModel, masks: Mask
 ) -> LinearPredictor:
-    """With what the environments of the fit have of their own given the subset (p,) of each member:
-    baselines of a model that leaves them free, coefficients of one of random deviations; and, of
-    deviations, with how uncertain those of a new environment are"""
+    """Return the predictor with the effects of environments of the fit, given the subset of each
+    member.
+
+    They are baselines if the model leaves these free, and coefficients for random deviations; the
+    latter also have the uncertainty of coefficients in a new environment.
+    """
     deviates = isinstance(model, GaussianRandomDeviations)
     free = isinstance(model, FreeBaselines)
     if not free and (not deviates or np.isnan(model.deviation_shares(masks)).any()):
@@ -213,7 +221,7 @@ def _with_environments(
 
 
 def columns_of_kind(kind: str, selection: Selection) -> Names:
-    """That one fit uses: of all features, of the selected ones, or none"""
+    """Return the columns that a predictor uses: of all features, of the selected ones, or none."""
     features = selection.data.features
     if kind == "constant":
         return ()
@@ -222,16 +230,17 @@ def columns_of_kind(kind: str, selection: Selection) -> Names:
 
 @dataclass(eq=False)
 class Refits:
-    """A regressor fitted without one environment at a time: what it predicts there, each found
-    once."""
+    """Fit a regressor without one environment at a time, and keep its predictions there."""
 
     regressor: Any
     data: MultiEnvironmentData
     _known: dict[tuple[int, Names], Floats] = field(default_factory=dict)
 
     def predicted(self, place: int, columns: Names) -> Floats:
-        """(n_e,) of the rows of an environment, by what is fitted to these columns of the others;
-        without columns by their mean"""
+        """Return predictions (n_e,) for an environment by a fit of these columns to the others.
+
+        Without columns it is their mean.
+        """
         if (place, columns) not in self._known:
             left_out = self.data.environment_index == place
             X = columns_of(self.data, columns)
@@ -271,17 +280,32 @@ _ALIKE = 1.05
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Whether all features predict, or the selected ones, and why.
+    """State whether all features predict or the selected ones, with the reason.
 
-    uses : "everything" or "selected"
-    everything, selected : (E,) errors of both in each of `environments`, left out in turn with the
-        selection as it is: RMSE; of classes, counts and times the deviance over that of a constant;
-        NaN where the others alone cannot be fitted
-    ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected
-        features predict
-    n_features, n_selected : how many all and the selected ones are; reason : why all cannot
-        predict, if they cannot;
-        n_constant : features that all do without, as they are constant in every environment
+    The ratio of their largest errors in held-out environments decides.
+
+    Attributes
+    ----------
+    uses : {"everything", "selected"}
+        Features that predict.
+    environments : tuple
+        Labels of the E environments.
+    everything, selected : ndarray of shape (E,)
+        Error of both in each environment, held out with the selection as it is: RMSE, or for
+        classes, counts and times the deviance relative to a constant. NaN if the others alone
+        cannot be fitted.
+    ratio : float
+        Ratio of the largest errors; NaN if there are none.
+    threshold : float
+        Above it the selected features predict.
+    n_features, n_selected : int
+        Number of all and of the selected features.
+    kind : OutcomeKind
+        Kind of the outcome.
+    reason : str
+        Why all features cannot predict, or "".
+    n_constant : int
+        Features that are constant in every environment, which all features do without.
     """
 
     uses: str
@@ -298,23 +322,28 @@ class Choice:
 
     @property
     def content(self) -> Fields:
-        """As `to_json` takes it, labels as text."""
+        """Return the fields as `to_json` takes them, labels as text."""
         labels = [str(label) for label in self.environments]
         return vars(self) | {"environments": labels, "worst": self.worst, "sentence": str(self)}
 
     @property
     def worst(self) -> tuple[float, float]:
-        """The largest error of all features, and that of the selected ones, in environments where
-        both are known"""
+        """Return the largest errors of all features and of the selected ones.
+
+        Returns
+        -------
+        tuple of float
+            Over the environments with both errors.
+        """
         return worst_of(self.everything, self.selected)
 
     @property
     def measure(self) -> str:
-        """What the errors are."""
+        """Return the name of the errors."""
         return self.kind.choice_error
 
     def named(self, kind: str) -> str:
-        """What predicts, in words; kind: one of PREDICT_WITH"""
+        """Return a name of the predictor; kind : one of PREDICT_WITH."""
         n = self.n_features
         vary = " that vary within environments" if self.n_constant else ""
         everything = (
@@ -330,11 +359,22 @@ class Choice:
         return names[self.uses if kind == "auto" else kind]
 
     def told(self, kind: str) -> str:
-        """What predicts and why, where this kind is asked for."""
+        """Describe in words which features predict and why.
+
+        Parameters
+        ----------
+        kind : {"auto", "everything", "selected", "average"}
+            The value of `predict_with`.
+
+        Returns
+        -------
+        str
+            A sentence.
+        """
         return str(self) if kind == "auto" else f"{self.named(kind)}, as asked; by default {self}"
 
     def __str__(self) -> str:
-        """In one sentence."""
+        """Describe the choice in one sentence."""
         everything = self.named("everything")
         chosen = self.named("selected")
         them = "they fail" if self.n_features > 1 else "it fails"
@@ -364,12 +404,13 @@ class Choice:
 
 
 def _comparable(everything: Floats, selected: Floats) -> Mask:
-    """(E,) where errors of both are known and those of the selected features finite"""
+    """Return environments (E,) with both errors, of which those of the selected features are
+    finite."""
     return ~np.isnan(everything) & np.isfinite(selected)
 
 
 def worst_of(everything: Floats, selected: Floats) -> tuple[float, float]:
-    """The largest of errors (E,) that can be compared; NaN where none can"""
+    """Return the largest errors of environments that can be compared; NaN if there are none."""
     known = _comparable(everything, selected)
     return (
         (float(everything[known].max()), float(selected[known].max()))
@@ -379,8 +420,10 @@ def worst_of(everything: Floats, selected: Floats) -> tuple[float, float]:
 
 
 def gate(everything: Floats, selected: Floats, kind: OutcomeKind) -> tuple[float, float]:
-    """How many times worse all features predict the worst environment than the selected ones do,
-    from errors (E,), and the threshold beyond which that shows that they fail"""
+    """Return the ratio of the largest errors, all features to selected ones, and its threshold.
+
+    Above the threshold all features have failed. Errors (E,) are from held-out environments.
+    """
     of_all, of_chosen = worst_of(everything, selected)
     n = int(_comparable(everything, selected).sum())
     with np.errstate(divide="ignore"):
@@ -389,8 +432,11 @@ def gate(everything: Floats, selected: Floats, kind: OutcomeKind) -> tuple[float
 
 
 def choose(selection: Selection, refits: Refits | None = None) -> Choice:
-    """All features, unless the environments show that they fail: each is left out with the
-    selection as it is. refits: of a regressor that predicts in place of linear fits"""
+    """Choose all features, unless held-out environments show that they fail.
+
+    The selection is kept when an environment is held out. refits : of a regressor that predicts in
+    place of linear fits.
+    """
     data = selection.data
     chosen = selection.data.features.chosen(selection.mask)
     errors = np.full((2, data.n_environments), np.nan)
@@ -431,8 +477,10 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
 
 
 def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | None) -> Floats:
-    """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot
-    be fitted"""
+    """Return errors (2, E) of all features and of the selected ones in held-out environments.
+
+    NaN if the other environments alone cannot be fitted.
+    """
     data: Any = selection.data
     family = selection.settings.family
     if selection.linear and refits is None and not shrinks(data):
@@ -465,8 +513,8 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
 
 
 def _fit_on(selection: Selection, data: Any, columns: Names, names: Names) -> Any:
-    """The fit that predicts with the selected features, of other data; where baselines are free,
-    with those of the environments"""
+    """Return the fit of the selected features to other data, with the baselines if these are
+    free."""
     level = selection.level
     if selection.linear:
         return (least_squares_line if level is Level.full else random_intercept_line)(data, columns)

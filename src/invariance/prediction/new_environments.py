@@ -1,4 +1,4 @@
-"""Errors of predictions in new environments, estimated by leaving out each environment in turn."""
+"""Errors of predictions in new environments, estimated by holding out each environment in turn."""
 
 from __future__ import annotations
 
@@ -43,9 +43,12 @@ _ROWS_PER_GROUP = 20
 def calibration_groups(
     kind: OutcomeKind, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
 ) -> Floats:
-    """(k, 5) of up to five groups of rows with similar predictions `by` (n,): predicted and
-    observed mean, or totals over the exposure, the ends of a 95% interval of the latter, and
-    rows."""
+    """Return the calibration (k, 5) of up to five groups of rows with similar predictions `by`
+    (n,).
+
+    Columns are predicted and observed mean (or totals over the exposure), the ends of a 95%
+    interval of the observed mean, and rows.
+    """
     n_groups = int(np.clip(len(by) // _ROWS_PER_GROUP, 1, _MOST_GROUPS))
     ends = np.unique(np.quantile(by, np.linspace(0.0, 1.0, n_groups + 1)[1:-1]))
     group = np.searchsorted(ends, by, side="right")
@@ -69,15 +72,15 @@ Selected = dict[Hashable, Fields]
 
 @dataclass(frozen=True, eq=False)
 class EnvironmentErrors:
-    """Errors in one environment of what was chosen and fitted without it.
+    """Hold the errors in one environment of a predictor selected and fitted without it.
 
     features : that predict; unseen : columns that are constant without this environment
-    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second
-        moments are known, or the outcome has no intervals
-    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval} of those
-        that have one
-    events : how often the second class, the event or what is counted occurred, None of numbers
-    calibration : (k, 5) of `calibration_groups`, None where only second moments are known
+    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None if only second moments
+        are
+        known, or the outcome does not have intervals
+    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval}
+    events : number of events, counts or rows of the second class, None for numbers
+    calibration : (k, 5) of `calibration_groups`, None if only second moments are known
     """
 
     environment: Hashable
@@ -91,7 +94,7 @@ class EnvironmentErrors:
     calibration: Floats | None = None
 
     def quantile(self, coverage: float) -> float:
-        """Of the absolute errors; of a normal distribution without rows."""
+        """Return a quantile of the absolute errors; without rows, of a normal distribution."""
         if self.absolute_errors is None:
             return float(norm.ppf(0.5 + 0.5 * coverage)) * self.figures["rmse"]
         return float(np.quantile(self.absolute_errors, coverage))
@@ -103,8 +106,7 @@ _MAY_MISS = "intervals may not cover how new environments differ."
 
 
 def few_environments(n: int) -> str:
-    """Why intervals cannot be trusted after a fit to n environments; empty where there are
-    enough."""
+    """Return why intervals are unreliable after a fit to n environments; "" if n suffices."""
     if n > 2:
         return ""
     why = (
@@ -134,22 +136,41 @@ _BY = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NewEnvironments(Rendered):
-    """How predictions did in environments that were left out, each in turn.
+    """Hold errors and calibration of predictions in held-out environments.
 
-    Figures, NaN where something is not defined, as with one class only:
+    Each environment is held out in turn, from the selection and from the fit.
 
-    observed, predicted : means, or totals over the total exposure; of times the events per row, and
-        those expected
-    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where
-        predictions are right
-    rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
-    r2, deviance_explained : share of the scatter around the environment's own mean that predictions
-        explain
+    Attributes
+    ----------
+    outcome : PredictedOutcome
+        The outcome.
+    left_out : tuple of EnvironmentErrors
+        Results for each environment; empty for a single environment.
+    impossible : tuple
+        Labels of environments without which the model could not be fitted.
+    by : {"selected", "everything", "average", "constant"}
+        Features that predict.
+    not_left_out : int
+        Number of environments that a limit on the time prevented from being held out, all or none.
 
-    left_out : none where there is one environment; impossible : those without which nothing could
-        be fitted; by : what
-    predicts, as in `Predictions`; not_left_out : as many as a limit on the time kept from being
-    left out, all or none
+    Notes
+    -----
+    The figures of an environment are, with NaN for those that are undefined, as with one class
+    only:
+
+    - observed, predicted: means, for counts totals over the total exposure, for times events per
+      row;
+    - intercept, slope: calibration of numbers, log odds or log rates, ideally 0 and 1;
+    - rmse, brier, log_loss: means over rows;
+    - auc, concordance: share of pairs in the right order;
+    - r2, deviance_explained: share of the variation around the mean of the environment that
+      predictions explain.
+
+    References
+    ----------
+    Steyerberg, E. W. and Harrell, F. E. (2016), Prediction models need appropriate internal,
+    internal-external, and external validation, Journal of Clinical Epidemiology 69, 245-247,
+    doi:10.1016/j.jclinepi.2015.04.005.
     """
 
     outcome: PredictedOutcome
@@ -159,8 +180,24 @@ class NewEnvironments(Rendered):
     not_left_out: int = 0
 
     def half_width(self, coverage: float) -> float:
-        """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest;
-        0 without any."""
+        """Return half the width of an interval for an outcome in a new environment.
+
+        Parameters
+        ----------
+        coverage : float
+            Probability that an interval contains the outcome.
+
+        Returns
+        -------
+        float
+            The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles of absolute errors,
+            or the largest; 0 without environments.
+
+        Raises
+        ------
+        SettingError
+            If the outcome does not have prediction intervals.
+        """
         self.outcome.check_intervals()
         if not self.left_out:
             return 0.0
@@ -174,13 +211,13 @@ class NewEnvironments(Rendered):
 
     @property
     def why_none(self) -> str:
-        """Why no environment was left out, of several."""
+        """Return why none of several environments was held out."""
         if self.not_left_out:
             return f"{OUT_OF_TIME[:1].upper()}{OUT_OF_TIME[1:]}."
         return "No environment could be left out: the others alone cannot be fitted."
 
     def limit(self, used: Collection[str] = ()) -> str:
-        """What limits intervals of predictions from the columns `used`; empty where nothing
+        """Return what limits intervals of predictions from the columns `used`; "" if nothing
         does."""
         if few := few_environments(self.n_environments):
             return few
@@ -211,9 +248,14 @@ class NewEnvironments(Rendered):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each environment that was left out: its label, rows, events, figures, the
-        ends of those that have intervals (`slope_lower`, `slope_upper`), and what was selected
-        then."""
+        """Return the results as a data frame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each held-out environment: environment, rows, events, figures, ends of
+            intervals (such as `slope_lower` and `slope_upper`), and the selected features.
+        """
         import pandas as pd
 
         names = "intercept", "slope", self.kind.measure
@@ -244,27 +286,26 @@ class NewEnvironments(Rendered):
 
     @staticmethod
     def head_of(name: str) -> str:
-        """Of a figure, over a column or a panel."""
+        """Return the heading of a figure, for a column or a panel."""
         return _HEADS.get(name, name)
 
     @property
     def told(self) -> str:
-        """What is predicted, and by what."""
+        """Return what is predicted, and by which features."""
         return f"{printable(self.outcome.in_words)}, by {self.by_in_words}, fitted without it"
 
     @property
     def by_in_words(self) -> str:
-        """What predicts an environment, chosen without it."""
+        """Return in words the features that predict a held-out environment."""
         return _BY[self.by]
 
     @property
     def of_shares(self) -> bool:
-        """Whether rows have an event or none."""
+        """Return whether each row has the event or does not."""
         return self.kind.of_shares
 
     def on_average(self, name: str) -> float:
-        """The mean of a figure over the environments that have it, each counting once; NaN where
-        none has."""
+        """Return the mean of a figure over the environments that have it; NaN without any."""
         known = [left.figures[name] for left in self.left_out if np.isfinite(left.figures[name])]
         return float(np.mean(known)) if known else np.nan
 
@@ -329,10 +370,13 @@ def cross_validate(
     refits: Refits | None,
     selected: Selected,
 ) -> dict[str, NewEnvironments]:
-    """Of each of the kinds that `build` takes. Repeats the selection without each environment, with
-    the random numbers of the fit, where a kind needs it and it is not among those `selected`, which
-    it joins; refits: of a regressor. Once a limit on the time has passed, which also cuts searches
-    of selections short, none counts as left out."""
+    """Return errors in held-out environments of each of the predictors that `build` takes.
+
+    The selection is repeated without each environment, with the random numbers of the fit, if a
+    predictor needs it and it is not among those `selected`, which it joins. refits : of a
+    regressor. After a limit on the time, which also ends searches of selections early, none counts
+    as held out.
+    """
     data = whole.data
     if data.n_environments == 1:
         return {kind: NewEnvironments(outcome, (), by=kind) for kind in kinds}
@@ -366,7 +410,7 @@ def _without(
     refits: Refits | None,
     selected: Selected,
 ) -> list[EnvironmentErrors | None]:
-    """For each kind, None where it cannot be fitted without this environment"""
+    """Return errors of each predictor; None if it cannot be fitted without this environment."""
     data = whole.data
     place = data.environments.index(label)
     found: list[EnvironmentErrors | None] = [None] * len(kinds)
@@ -404,8 +448,11 @@ def _without(
 def _cumulative_hazards(
     predictor: SurvivalPredictor, X: Floats, times: Floats, event: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """(n,) by the end, beyond which nothing is predicted; by `times` (n,) as a share of that; and
-    whether the event had occurred by the end. Infinite hazards count as large."""
+    """Return cumulative hazards (n,) by the end, shares of them by `times` (n,), and events by the
+    end.
+
+    Predictions do not exceed the end. Infinite hazards count as large.
+    """
 
     def by(when: Floats) -> Floats:
         return -np.log(np.maximum(predictor.survival(X, when[:, None])[:, 0], np.finfo(float).tiny))

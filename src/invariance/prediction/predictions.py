@@ -1,4 +1,4 @@
-"""All that predicts after a fit, its errors in environments left out, and what invariance costs."""
+"""The predictors of a fit, their errors in held-out environments, and the cost of invariance."""
 
 from __future__ import annotations
 
@@ -34,9 +34,23 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class CostOfInvariance:
-    """Errors in each of `environments`, left out in turn: of the selected features, the selection
-    repeated; of all features; of a constant; NaN where not known. measure : what they are; uses :
-    what predicts, as in `Choice`"""
+    """Hold the errors of three predictors in held-out environments.
+
+    Attributes
+    ----------
+    environments : tuple
+        Labels of the E environments, each held out in turn.
+    selected : ndarray of shape (E,)
+        Errors of the selected features, with the selection repeated. NaN if not known.
+    everything : ndarray of shape (E,)
+        Errors of all features.
+    constant : ndarray of shape (E,)
+        Errors of a constant.
+    measure : str
+        Name of the error.
+    uses : {"everything", "selected"}
+        Features that predict by default.
+    """
 
     environments: Labels
     selected: Floats
@@ -53,7 +67,7 @@ class CostOfInvariance:
         constant: NewEnvironments,
         uses: str,
     ) -> CostOfInvariance:
-        """From what the three did in the same environments."""
+        """Return the errors of three predictors in the same environments."""
         kind = selected.outcome.kind
 
         def error(left: EnvironmentErrors) -> float:
@@ -70,26 +84,40 @@ class CostOfInvariance:
 
     @property
     def content(self) -> Fields:
-        """As `to_json` takes it, labels as text."""
+        """Return the fields as `to_json` takes them, labels as text."""
         labels = [str(label) for label in self.environments]
         return vars(self) | {"environments": labels, "ratio": self.ratio, "sentence": str(self)}
 
     @property
     def ratios(self) -> Floats:
-        """(E,) error of the selected features over that of all"""
+        """Return the error of the selected features relative to all features.
+
+        Returns
+        -------
+        ndarray of shape (E,)
+            Ratios.
+        """
         return _over(self.selected, self.everything)
 
     @property
     def ratio(self) -> float:
-        """The same of mean errors, over environments where both are known"""
+        """Return the ratio of the mean errors.
+
+        Returns
+        -------
+        float
+            Over the environments with both errors; NaN if there are none.
+        """
         known = ~np.isnan(self.selected + self.everything)
         if not known.any():
             return np.nan
         return float(_over(self.selected[known].mean(), self.everything[known].mean()))
 
     def __str__(self) -> str:
-        """In words: costs from four environments on, gains only where the selected features are
-        those that predict."""
+        """Describe the cost in words.
+
+        Costs are stated from four environments on, gains only if the selected features predict.
+        """
         known = ~np.isnan(self.selected + self.everything + self.constant)
         n = int(known.sum())
         if n < 3:
@@ -128,7 +156,7 @@ class CostOfInvariance:
 
 
 def _over(selected: Any, everything: Any) -> Floats:
-    """The ratio of errors, 1 where both are 0"""
+    """Return the ratio of errors, 1 if both are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(
             (selected == 0.0) & (everything == 0.0), 1.0, np.divide(selected, everything)
@@ -137,8 +165,10 @@ def _over(selected: Any, everything: Any) -> Floats:
 
 @dataclass(eq=False)
 class Predictions:
-    """What predicts after a fit, by the names in PREDICT_WITH, each found when it is first asked
-    for; regressor : that predicts in place of a linear fit, if any"""
+    """Hold the predictors of a fit by the names in PREDICT_WITH, each computed at first use.
+
+    regressor : predicts in place of a linear fit, if given.
+    """
 
     selection: Selection
     outcome: PredictedOutcome
@@ -151,7 +181,7 @@ class Predictions:
 
     @cached_property
     def choice(self) -> Choice:
-        """Whether all features predict, or the selected ones."""
+        """Return whether all features predict or the selected ones."""
         return choose(self.selection, self._refits)
 
     @cached_property
@@ -164,7 +194,7 @@ class Predictions:
 
     @cached_property
     def cost_of_invariance(self) -> CostOfInvariance:
-        """What invariance costs. Repeats the selection without each environment."""
+        """Return the cost of invariance; repeat the selection without each environment."""
         self.leave_out(("selected", "everything", "constant"))
         errors = self._elsewhere
         if errors["selected"].not_left_out:
@@ -185,11 +215,11 @@ class Predictions:
 
     @property
     def repeated(self) -> bool:
-        """Whether the selection was repeated without each environment."""
+        """Return whether the selection was repeated without each environment."""
         return bool(self._selected)
 
     def told(self, asked: str) -> str:
-        """What predicts, and why; asked : one of PREDICT_WITH"""
+        """Return what predicts, and why; asked : one of PREDICT_WITH."""
         if asked == "average" and self.selection.findings.predictive is None:
             return (
                 f"{self.choice.named('selected')}: no subset is compatible with invariance, "
@@ -198,7 +228,7 @@ class Predictions:
         return self.choice.told(asked)
 
     def resolved(self, kind: str) -> str:
-        """What "auto" stands for"""
+        """Return the predictor that "auto" stands for."""
         return self.choice.uses if kind == "auto" else kind
 
     def predictor(self, kind: str) -> Predictor:
@@ -209,14 +239,13 @@ class Predictions:
         return self._predictors[kind]
 
     def new_environments(self, kind: str) -> NewEnvironments:
-        """Errors of predictions in environments that are left out, each in turn."""
+        """Return errors of predictions in held-out environments."""
         kind = self.resolved(kind)
         self.leave_out([kind])
         return self._elsewhere[kind]
 
     def of_factor(self, name: str) -> Predictions:
-        """The same, where environments that are left out are the levels of one of several
-        factors."""
+        """Return the same predictions if the levels of one of several factors are held out."""
         selection = self.selection
         data = rows_for("crossed", self.selection.data)
         if data.design is None:
@@ -238,7 +267,7 @@ class Predictions:
         return self._by_factor[name]
 
     def leave_out(self, kinds: Sequence[str]) -> None:
-        """Find the errors of these kinds of predictions, together, where they are not known."""
+        """Compute the errors of these predictors together, if they are not known."""
         new = [kind for kind in kinds if kind not in self._elsewhere]
         if new:
             about = self.progress, self._refits, self._selected

@@ -1,5 +1,4 @@
-"""Predictors: a linear fit, an average of several, or a regressor of the user's, with their
-uncertainty."""
+"""Predictors with their uncertainty: a linear fit, an average of several, or a user's regressor."""
 
 from __future__ import annotations
 
@@ -37,9 +36,12 @@ from ..moments.random_intercept import whitening_of, whitening_of_rows
 
 @dataclass(frozen=True)
 class PredictedOutcome:
-    """link : between the mean and intercept + coefficients · columns; classes : what 0 and 1 stand
-    for, if anything;
-    exposure : name of the unit of rates, if any"""
+    """Describe the outcome that is predicted.
+
+    link : between the mean and intercept + coefficients · columns; classes : labels of 0 and 1, if
+        any
+    exposure : name of the unit of rates, if any
+    """
 
     name: str
     kind: OutcomeKind = NUMBER
@@ -60,7 +62,7 @@ class PredictedOutcome:
 
     @property
     def in_words(self) -> str:
-        """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of
+        """Describe a prediction: "yield", "the probability that died is 'yes'", "visits per unit of
         years"."""
         if self.kind.classifies and self.classes is not None:
             return f"the probability that {self.name} is {class_in_words(self.classes[1])}"
@@ -82,19 +84,21 @@ class PredictedOutcome:
 
     @property
     def inverse_link(self) -> Callable[[Floats], Floats] | None:
-        """The mean at intercept + coefficients · columns, as saved models know it; None of a link
-        of one's own. Of times these are logarithms of relative risks, which have a baseline
-        besides."""
+        """Return the mean as a function of intercept + coefficients · columns; None for a link of
+        one's own.
+
+        For times these are logarithms of relative hazards, which are combined with a baseline.
+        """
         return INVERSE_LINKS.get("identity" if self.kind.censored else self.link)
 
     @property
     def has_intervals(self) -> bool:
-        """Whether errors of one size everywhere make sense: of numbers that are linear in their
+        """Return whether errors have one size: the outcome is a number that is linear in the
         columns."""
         return self.kind.by_least_squares and self.link == "identity"
 
     def check_intervals(self) -> None:
-        """Raise where intervals of one width would be nonsense."""
+        """Raise if intervals of one width are not meaningful."""
         if not self.has_intervals:
             by_mean = f" with a {self.link} link, as its errors depend on its mean"
             why = by_mean if self.kind.by_least_squares else ""
@@ -105,7 +109,7 @@ class PredictedOutcome:
 
 
 def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
-    """(N,) expected outcomes of the rows, from those of one unit of exposure"""
+    """Return expected outcomes (N,) of the rows, from those of one unit of exposure."""
     return mean if data.exposure is None else mean * data.exposure
 
 
@@ -137,7 +141,7 @@ class Design:
 
     @classmethod
     def of(cls, data: EnvironmentData, columns: Names) -> Design:
-        """Of second moments `farthest` is an upper bound."""
+        """Return the design of these data; from second moments `farthest` is an upper bound."""
         rows = rows_of(data)
         if rows is None:
             moments = moments_of(data)
@@ -171,20 +175,22 @@ class Design:
         return self.whitening.shape[1]
 
     def leverage(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k)"""
+        """Return the leverage (n,) of rows X (n, k)."""
         return 1.0 / self.n_rows + _squares((X - self.centre) @ self.whitening)
 
     def far(self, X: Floats) -> Floats:
-        """(n,) leverage of rows X (n, k) relative to the largest training leverage, where that
-        exceeds `FAR`, else 0"""
+        """Return leverage (n,) relative to the largest training leverage if that exceeds `FAR`,
+        else 0."""
         if not self.rank:
             return np.zeros(len(X))
         times = _squares((X - self.centre) @ self.whitening) / self.farthest
         return np.where(times > FAR, times, 0.0)
 
     def outside(self, X: Floats, derived: Collection[str] = ()) -> str:
-        """Describes rows X (n, k) far from the training rows; empty if none is. Derived columns are
-        not named."""
+        """Describe rows X (n, k) far from the training rows; "" if there are none.
+
+        Derived columns are not named.
+        """
         times = self.far(X)
         n_far = int((times > 0.0).sum())
         if not n_far:
@@ -207,7 +213,7 @@ class Design:
 
 
 def columns_of(data: MultiEnvironmentData, columns: Names) -> Floats:
-    """(N, k) by name"""
+    """Return columns (N, k) by name."""
     place = {name: j for j, name in enumerate(data.features.columns)}
     return data.X[:, [place[name] for name in columns]]
 
@@ -222,9 +228,12 @@ _LARGE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """A line by least squares. columns : k names; coefficients : (k,); freedom : degrees of freedom
-    that are left; effects : (E, 1 + k) by what intercepts of environments differ, then 0, where
-    estimated"""
+    """Hold a fit by least squares.
+
+    columns : k names; coefficients : (k,); freedom : residual degrees of freedom; effects : (E, 1 +
+        k)
+    differences of the intercepts of environments, then 0, if estimated
+    """
 
     columns: Names
     coefficients: Floats
@@ -233,7 +242,7 @@ class LinearFit:
     effects: Floats | None = None
 
     def predict(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k)"""
+        """Return predictions (n,) for rows X (n, k)."""
         return X @ self.coefficients + self.intercept
 
     @staticmethod
@@ -261,15 +270,17 @@ class AveragedFit:
     between: float | None = None
 
     def variance(self, X: Floats) -> Floats:
-        """(n,) of the outcome of rows X (n, m) about what is predicted"""
+        """Return the variance (n,) of the outcome of rows X (n, m) around the prediction."""
         if self.uncertainty is None:
             return self.noise * (1.0 + self.design.leverage(X))
         w = np.insert(X - self.design.centre, 0, 1.0, axis=1)
         return np.asarray(self.noise * (1.0 + np.einsum("ni,ij,nj->n", w, self.uncertainty, w)))
 
     def freedom_of(self, X: Floats) -> Floats:
-        """(n,) degrees of freedom of this variance, by Satterthwaite's rule: noise, and how
-        environments deviate"""
+        """Return the degrees of freedom (n,) of this variance by Satterthwaite's rule.
+
+        Its parts are the noise and the deviations of environments.
+        """
         if self.between is None:
             return np.full(len(X), self.freedom)
         deviating = self.variance(X) / self.noise - 1.0
@@ -280,10 +291,13 @@ class AveragedFit:
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """An average of linear fits, often of one; inverse_link: the outcome that is expected at
-    intercept + coefficients · columns; design: of the k columns that rows to predict must have, in
-    its order; effects (E, 1 + k): by what the intercept and the coefficients of each environment of
-    the fit differ, None where that was not estimated"""
+    """Predict by an average of linear fits, often of one.
+
+    inverse_link : expected outcome at intercept + coefficients · columns; design : of the k columns
+        that
+    rows to predict must have, in its order; effects (E, 1 + k) : deviations of intercept and
+    coefficients of each environment of the fit, None if not estimated
+    """
 
     design: Design
     members: tuple[AveragedFit, ...]
@@ -292,16 +306,18 @@ class LinearPredictor:
 
     @property
     def weights(self) -> Floats:
-        """(K,) of the members"""
+        """Return the weights (K,) of the members."""
         return np.array([member.weight for member in self.members])
 
     def predict(self, X: Floats) -> Floats:
-        """(n,) the expected outcome"""
+        """Return the expected outcome, (n,)."""
         return self.weights @ self._each(X)
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
-        """By Student's t: noise, uncertain coefficients and, in an average, how far its members are
-        apart."""
+        """Return half the width (n,) of intervals by Student's t.
+
+        It includes noise, uncertain coefficients and, in an average, the spread of the members.
+        """
         means = self._each(X)
         weights = self.weights
         apart = weights @ (means - weights @ means) ** 2
@@ -315,22 +331,22 @@ class LinearPredictor:
 
     @property
     def knows_new_environments(self) -> bool:
-        """Whether `half_width` counts how environments deviate."""
+        """Return whether `half_width` includes the deviations of environments."""
         return all(member.uncertainty is not None for member in self.members)
 
     def own(self, X: Floats, places: Integers) -> Floats:
-        """(n,) what rows X (n, k) of the environments at these places (n,) have besides, 0 where
-        that is -1"""
+        """Return the deviations (n,) of rows X (n, k) of the environments at these places (n,); 0
+        at -1."""
         assert self.effects is not None
         shifts = np.vstack([self.effects, np.zeros(self.effects.shape[1])])[places]
         return np.asarray(shifts[:, 0] + np.einsum("nk,nk->n", X, shifts[:, 1:]))
 
     def _each(self, X: Floats) -> Floats:
-        """(K, n)"""
+        """Return the predictions of each member, (K, n)."""
         return np.array([self.inverse_link(values) for values in self._linear(X)])
 
     def _linear(self, X: Floats) -> list[Floats]:
-        """(n,) intercept + coefficients · columns, of each member"""
+        """Return intercept + coefficients · columns (n,) of each member."""
         return [np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members]
 
     @property
@@ -339,7 +355,7 @@ class LinearPredictor:
 
     @property
     def coefficients(self) -> Floats:
-        """(k,) of the average"""
+        """Return the coefficients (k,) of the average."""
         return self.line[0]
 
     @property
@@ -356,10 +372,12 @@ class LinearPredictor:
 
 
 def places_of_rows(X: Any, environments: Any, known: Sequence[Hashable]) -> Integers:
-    """(n,) place among the known ones of the environment of each row of X; -1, with a warning,
-    where it is none.
-    environments : one label per row, or the name of a column of X, or as `fit` took it: the first
-        column of a list"""
+    """Return the position (n,) of the environment of each row among the known ones.
+
+    It is -1, with a warning, for unknown environments. environments : one label per row, or the
+    name of a column of X, or as `fit` took it: the first column
+        of a list
+    """
     available = frame_names(X) or []
     parts = parts_of(environments)
     if parts is not None and not parts.labels:
@@ -398,10 +416,12 @@ def places_of_rows(X: Any, environments: Any, known: Sequence[Hashable]) -> Inte
 
 @dataclass(frozen=True, eq=False)
 class RefittedPredictor:
-    """A regressor fitted to the chosen columns of all rows. slopes (k,) : of least squares to the
-    same rows; middle (2, k) : between which 95% of the values of each column lie; rows : their X
-    (n, k) and y (n,), None in a saved model; known_noise : the residual variance, None where it is
-    not known yet"""
+    """Predict by a regressor fitted to the selected columns of all rows.
+
+    slopes (k,) : of least squares to the same rows; middle (2, k) : range of 95% of the values of
+    each column; rows : their X (n, k) and y (n,), None in a saved model; known_noise : residual
+    variance, None if it is not known yet
+    """
 
     design: Design
     regressor: Any
@@ -425,13 +445,15 @@ class RefittedPredictor:
         return float(np.mean((y - np.reshape(predicted, len(y))) ** 2))
 
     def predict(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k)"""
+        """Return predictions (n,) for rows X (n, k)."""
         return np.asarray(self.regressor.predict(X), dtype=float).reshape(len(X))
 
     def departure(self, X: Floats) -> Floats:
-        """(n,) how far the regressor and least squares move apart on the way from the middle of the
-        training rows to X (n, k): 0 within it, and all that least squares adds where a forest stays
-        flat"""
+        """Return the extrapolation discrepancy (n,) between the regressor and a linear fit.
+
+        It is how much the two diverge from the middle of the training rows to X (n, k): 0 in the
+        middle, and the whole change of the linear fit if the regressor is constant, as forests are.
+        """
         nearest = np.clip(X, *self.middle)
         apart = np.zeros(len(X))
         beyond = (nearest != X).any(axis=1)
@@ -444,8 +466,10 @@ class RefittedPredictor:
         return apart
 
     def cannot_follow(self, X: Floats) -> str:
-        """Describes rows X (n, k) where that is much of what the line rises in the middle; empty if
-        none is."""
+        """Describe rows X (n, k) for which the discrepancy is large; "" if there are none.
+
+        It is compared with the change of the linear fit in the middle of the training rows.
+        """
         rise = np.abs(self.slopes) @ np.diff(self.middle, axis=0)[0]
         name = type(self.regressor).__name__
         apart = int((self.departure(X) > _LARGE * rise).sum())
@@ -453,7 +477,8 @@ class RefittedPredictor:
         return f"{beyond}, and the {name} does not go on as a straight line would" if apart else ""
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
-        """(n,) of intervals that hold this share of outcomes like those that were fitted"""
+        """Return half the width (n,) of intervals with this coverage for rows like the training
+        rows."""
         freedom = max(self.design.n_rows - 1.0 - self.design.rank, 1.0)
         return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(
             self.noise * (1.0 + self.design.leverage(X))
@@ -475,7 +500,7 @@ class SurvivalPredictor(LinearPredictor):
 
     @property
     def end(self) -> float:
-        """The longest time that was seen, beyond which nothing is predicted."""
+        """Return the longest observed time, which predictions do not exceed."""
         return self.baselines[0].end
 
     @property
@@ -483,8 +508,8 @@ class SurvivalPredictor(LinearPredictor):
         return f"{np.format_float_positional(self.end, trim='-')}, the longest time seen"
 
     def survival(self, X: Floats, times: Floats) -> Floats:
-        """(n, T) the probability that nothing has happened by times (T,), or by (n, T) of the rows'
-        own"""
+        """Return the survival probabilities (n, T) by times (T,), or by times (n, T) of each
+        row."""
         curves = [
             baseline.survival(risk[:, None], np.atleast_2d(times))
             for baseline, risk in self._risks(X)
@@ -492,8 +517,7 @@ class SurvivalPredictor(LinearPredictor):
         return np.einsum("m,mnt->nt", self.weights, np.array(curves))
 
     def predict(self, X: Floats) -> Floats:
-        """(n,) the median time: when it is as probable as not that the event has occurred; infinite
-        beyond the end"""
+        """Return the median time to the event, (n,), infinite beyond the end."""
         each = [baseline.median(risk) for baseline, risk in self._risks(X)]
         if len(each) == 1:
             return each[0]
@@ -507,18 +531,17 @@ class SurvivalPredictor(LinearPredictor):
         return np.where(self.survival(X, np.array([self.end]))[:, 0] <= 0.5, high, np.inf)
 
     def restricted_mean(self, X: Floats, horizon: float) -> Floats:
-        """(n,) the mean time to the event, or to the horizon if that is earlier"""
+        """Return the mean time to the event, or to the horizon if that is earlier, (n,)."""
         return self.weights @ np.array(
             [baseline.restricted_mean(risk, horizon) for baseline, risk in self._risks(X)]
         )
 
     def order(self, X: Floats) -> Floats:
-        """(n,) times in the order in which the events are expected, also of rows whose median is
-        not reached"""
+        """Return values (n,) in the expected order of events, also if the median is not reached."""
         return self.restricted_mean(X, self.end)
 
     def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
-        """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
+        """Return the baseline and the relative hazards (n,) of each member."""
         with np.errstate(over="ignore"):
             risks = [np.exp(values) for values in self._linear(X)]
         return list(zip(self.baselines, risks, strict=True))
@@ -547,8 +570,8 @@ def member_of(
 def squared_error(
     moments: Moments, group: int, columns: Names, coefficients: Floats, intercept: float
 ) -> float:
-    """Mean squared error of a linear prediction in an environment, or in all rows where group is
-    -1."""
+    """Return the mean squared error of a linear prediction in an environment, or in all rows
+    (-1)."""
     used = [*(moments.columns.index(name) for name in columns), moments.outcome]
     mean = moments.pooled_mean
     n_rows = moments.n_rows

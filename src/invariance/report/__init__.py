@@ -1,2 +1,1 @@
-"""One self-contained page of a fit: the answer with its caveats, tables, pictures, and how it was
-made."""
+"""A self-contained page of a fit: the answer with its caveats, tables, plots, and the methods."""

@@ -1,5 +1,4 @@
-"""How the result was made: settings, versions, lines that make it again, and a paragraph on the
-methods."""
+"""The methods of a result: settings, versions, code that reproduces it, and a paragraph."""
 
 from __future__ import annotations
 
@@ -56,9 +55,12 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a report is about. model : a fitted BIP; diagnosis : of the selected subset, a sentence
-    where there is none;
-    comparison : of `invariance.compare`"""
+    """Hold what a report is about.
+
+    model : a fitted BIP; diagnosis : of the selected subset, or a sentence without one; comparison
+        : of
+    `invariance.compare`
+    """
 
     model: Any
     source: Source = Source()
@@ -107,8 +109,10 @@ _MEANT_BY_NONE = {"prior": "UniformPrior()", "tolerance": "Tolerance()"}
 
 
 def typed(value: Any, used: dict[str, str] | None = None) -> str:
-    """As it is typed: of a specification only what differs from its defaults; used : gets {name:
-    package} of imports"""
+    """Return a value as it is typed, of a specification only what differs from its defaults.
+
+    used : receives {name: package} of imports
+    """
     used = {} if used is None else used
     if isinstance(value, np.generic | np.ndarray):
         return typed(value.tolist(), used)
@@ -166,8 +170,8 @@ def _parameters(kind: type) -> Fields:
 
 
 def python_lines(model: Any, source: Source) -> str:
-    """A script that makes a fitted BIP again, where the source of the rows is known; else the line
-    that fits them."""
+    """Return a script that reproduces a fitted BIP if the source of the rows is known, else the fit
+    alone."""
     subject = Subject(model, source)
     table = source.table
     used = {type(model).__name__: "invariance"}
@@ -211,7 +215,7 @@ def _arguments_of_fit(subject: Subject) -> list[str]:
 
 
 def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:
-    """On one line or, where that is long, an argument on each."""
+    """Return a call on one line, or with an argument on each line if it is long."""
     written = [f"{key}={text}" for key, text in arguments.items()]
     line = f"{name}({', '.join(written)})"
     return (
@@ -237,7 +241,7 @@ _PARTS = {
 
 
 def methods_paragraph(subject: Subject) -> str:
-    """What was done, for a paper."""
+    """Return the methods of a fit in words, for a paper."""
     return " ".join(filter(None, _paragraph(subject)))
 
 
@@ -460,7 +464,7 @@ def _design_score(design: Design) -> Iterator[str]:
 
 
 def _free_baselines(subject: Subject) -> Iterator[str]:
-    """How effects and baselines were compared, if each environment has its own baseline."""
+    """Yield how effects and baselines were compared, if each environment has its own baseline."""
     decision = subject.decision
     findings = subject.decision.findings
     if findings.level is Level.full:

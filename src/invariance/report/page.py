@@ -1,4 +1,4 @@
-"""The page: blocks in a template, one file without anything from elsewhere."""
+"""The page: blocks in a template, one file that does not load anything else."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 class Cell(NamedTuple):
-    """text : what is read; key : the number that it is sorted by, if not the text; strong : whether
-    it stands out"""
+    """Describe a cell.
+
+    text : its text; key : the number that it is sorted by, if not the text; strong : whether it
+        stands out
+    """
 
     text: str
     key: float | None = None
@@ -48,8 +51,12 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """number : whether cells are numbers, on the right and sorted as such; hint : what they are, in
-    a sentence"""
+    """Describe a column.
+
+    number : whether cells are numbers, aligned on the right and sorted as such; hint : their
+        meaning, in a
+    sentence
+    """
 
     title: str
     cells: tuple[Cell, ...]
@@ -58,7 +65,7 @@ class Column(NamedTuple):
 
 
 def texts(title: str, values: Iterable[object]) -> Column:
-    """A column of words."""
+    """Return a column of words."""
     return Column(
         printable(title), tuple(Cell(printable(str(value))) for value in values), number=False
     )
@@ -70,8 +77,10 @@ def numbers(
     written: Callable[[float], str] | None = None,
     hint: str = "",
 ) -> Column:
-    """A column of numbers as a function writes them, by default with four digits; "–" where one is
-    not known."""
+    """Return a column of numbers as a function writes them, by default with four digits.
+
+    "–" is an unknown number.
+    """
     written = written or (lambda value: with_equal_decimals([value])[0])
     given = [float(value) for value in values]
     cells = (
@@ -85,8 +94,10 @@ def counts(title: str, values: Iterable[float]) -> Column:
 
 
 class Table(NamedTuple):
-    """The cells of the first column name the rows. caption: what it shows; more: what it leaves
-    out, if anything."""
+    """Describe a table, whose first column has the names of the rows.
+
+    caption : its content; more : what it omits, if anything
+    """
 
     caption: str
     columns: Sequence[Column]
@@ -129,7 +140,7 @@ _COLOUR = re.compile("#[0-9a-f]{6}")
 
 
 def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture:
-    """What `draw` puts on axes, in matplotlib's own style; the same drawing gives the same text."""
+    """Return what `draw` draws on axes, in matplotlib's own style, deterministically."""
     import matplotlib as mpl
     from matplotlib import style
 
@@ -152,8 +163,12 @@ def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture
 
 
 class Block(NamedTuple):
-    """A part of a section, whose pieces stand in this order; callout : tone ("good", "partly",
-    "open" or "bad"), the same in words, and paragraphs; code : (label, lines)"""
+    """Describe a part of a section, whose pieces have this order.
+
+    callout : tone ("good", "partly", "open" or "bad"), the same in words, and paragraphs; code :
+        (label,
+    lines)
+    """
 
     title: str = ""
     callout: tuple[str, str, Sequence[str]] | None = None
@@ -183,8 +198,7 @@ def write_page(
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a page; raises where it cannot be written, or nothing is there to write it
-    with."""
+    """Return the path of a page; raise if it or the page cannot be written."""
     if find_spec("jinja2") is None:
         raise FileError("a report needs jinja2: pip install 'invariant-prediction[report]'.")
     file = Path(path).expanduser()

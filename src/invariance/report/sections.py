@@ -1,4 +1,4 @@
-"""The sections of a report: the answer, environments left out, and an appendix."""
+"""The sections of a report: the answer, held-out environments, and an appendix."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SHRUNKEN = (
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
-    """What a reader needs who reads nothing else."""
+    """Yield the answer for a reader who does not read anything else."""
     decision = subject.decision
     worded = subject.source.worded
     lines = list(map(worded, _lines(decision.verdict)))
@@ -90,7 +90,8 @@ def _effects(subject: Subject) -> Block:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    """The verdict: effects, baselines, what follows for a new environment, and what was tried."""
+    """Yield the verdict: effects, baselines, the consequence for a new environment, and what was
+    tested."""
     parts = [
         part
         for part in (verdict.effects, verdict.baseline, verdict.follows, verdict.context)
@@ -100,7 +101,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 
 
 def state(decision: Decision) -> tuple[str, str]:
-    """The tone of the verdict, and what is the same in all environments in a few words."""
+    """Return the tone of the verdict, and in a few words what is the same in all environments."""
     verdict = decision.verdict
     short = decision.in_short
     tone = "open"
@@ -112,7 +113,8 @@ def state(decision: Decision) -> tuple[str, str]:
 
 
 def _in_short(subject: Subject) -> Iterator[str]:
-    """What is selected, who deviates, and how well it predicts elsewhere: one sentence each."""
+    """Yield the selection, the environment that deviates, and the error elsewhere: one sentence
+    each."""
     decision = subject.decision
     n = subject.posterior.n_features
     names = [printable(name) for name in decision.selected]
@@ -170,7 +172,7 @@ def _who_deviates(subject: Subject) -> str:
 
 
 def _elsewhere(found: NewEnvironments) -> str:
-    """How well what predicts does in environments left out."""
+    """Return how well the predictions are in held-out environments."""
     known = [left for left in found.left_out if np.isfinite(left.figures[found.kind.measure])]
     if not known:
         return "How well it predicts in an environment left out cannot be told."
@@ -195,8 +197,7 @@ def _elsewhere(found: NewEnvironments) -> str:
 
 
 def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
-    """A table of the effects of all rows together, with how they differ between environments, and
-    the forest plot."""
+    """Return a table of the pooled effects with their heterogeneity, and the forest plot."""
     decision = subject.decision
     what = scale_of(subject.decision)
     shown = found.iloc[:_MOST_EFFECTS]
@@ -254,8 +255,8 @@ def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
 
 
 def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
-    """An estimate with its interval, or why there is none; like : numbers that share its
-    decimals"""
+    """Return an estimate with its interval, or why there is none; like : numbers with the same
+    decimals."""
     note = (
         "" if row["note"] == NO_INTERVAL else shorten(str(row["note"]), 60)
     )  # the table says so of all
@@ -340,7 +341,7 @@ def caveats(subject: Subject) -> Iterator[str]:
 
 
 def left_out_blocks(subject: Subject) -> Iterator[Block]:
-    """How predictions did in each environment left out, and what else was compared."""
+    """Yield the predictions in each held-out environment, and other comparisons."""
     if subject.posterior.n_environments > 1:
         found = subject.model.new_environments()
         price = subject.source.worded(subject.model.explain_cost())
@@ -409,7 +410,7 @@ def pooled_table(found: PooledPerformance) -> Table:
 
 
 def check_comparison(comparison: Any, outcome: str, features: Names) -> None:
-    """Raise where it is none, or one of other data."""
+    """Raise if it is not a comparison, or one of other data."""
     about = getattr(comparison, "attrs", {}) if hasattr(comparison, "as_sections") else {}
     if (about.get("outcome"), set(about.get("features", ()))) != (outcome, set(features)):
         raise SettingError(
@@ -484,7 +485,7 @@ def _features(data: MultiEnvironmentData | Moments) -> str:
 
 
 def _environment_columns(subject: Subject) -> Iterator[Column]:
-    """Rows of each environment, and what the outcome is like there."""
+    """Yield the rows of each environment, and the distribution of the outcome in it."""
     data = subject.data
     outcome = printable(subject.data.outcome_name)
     labels = subject.posterior.environments
@@ -519,8 +520,10 @@ def _environment_columns(subject: Subject) -> Iterator[Column]:
 
 
 def sample_sd(squares: Floats, counts: Integers) -> Floats:
-    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of
-    one number."""
+    """Return standard deviations (E,) of numbers with these sums of squares around their mean.
+
+    It is 0 for one number.
+    """
     return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
 
 
@@ -631,7 +634,7 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
 
 
 def subset_blocks(subject: Subject) -> Iterator[Block]:
-    """By prediction, then by invariance alone."""
+    """Yield the subsets by prediction, then by invariance alone."""
     decision = subject.decision
     posterior = subject.posterior
     predictive = subject.decision.predictive
@@ -751,7 +754,7 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
 
 
 def prediction_blocks(subject: Subject) -> Iterator[Block]:
-    """What invariance costs in each environment, and calibration."""
+    """Yield the cost of invariance in each environment, and calibration."""
     decision = subject.decision
     predictions = subject.decision.predictions
     unused = [
@@ -795,7 +798,7 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
 
 
 def _as_block(section: results.Section, subject: Subject, heading: bool = True) -> Block:
-    """A section of a result, as the page shows it."""
+    """Return a section of a result as a block of the page."""
     title = section.title
     said = map(subject.source.worded, section.sentences)
     sentences = [text[:1].upper() + text[1:] for text in said]
@@ -854,7 +857,7 @@ PARTS = (
 
 
 def write_report(subject: Subject, path: Path, progress: ProgressMode = False) -> Path:
-    """Sections that have nothing to say are left out."""
+    """Write the report; sections without content are omitted."""
     outcome = printable(subject.data.outcome_name)
     posterior = subject.posterior
     title = f"What predicts {outcome} alike in every environment?"

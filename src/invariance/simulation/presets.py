@@ -1,5 +1,7 @@
-"""Random structural models as in the paper's synthetic studies: every number of its supplement is a
-named parameter."""
+"""Random structural models of the paper's synthetic studies.
+
+Every number of the supplement (Wu et al. 2025, arXiv:2506.22675, appendix C) is a named parameter.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,19 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class CoefficientBound:
-    """A bound on re-drawn coefficients that follows the environment's m_e: factor · (m_e + offset)
-    ** power."""
+    """Bound redrawn coefficients by a function of the environment's m_e.
+
+    The bound is factor · (m_e + offset) ** power.
+
+    Parameters
+    ----------
+    offset : float
+        Added to m_e.
+    factor : float, default=1.0
+        Factor.
+    power : float, default=1.0
+        Power.
+    """
 
     offset: float
     factor: float = 1.0
@@ -30,26 +43,44 @@ class CoefficientBound:
 
 @dataclass(frozen=True)
 class SimulationParameters:
-    """The numbers behind `random_model`. A range (low, high) is drawn from uniformly; low = high
-    fixes the value.
+    """Set the numbers of `random_model`.
 
-    true_features : p*, the fewest and the most features before the outcome
-    p_active : values from which p_act is drawn, the probability that a coefficient of a feature is
-        not 0
-    coefficients : range of absolute coefficients in the first environment
-    noise : σ_min and σ_max; σ² is drawn from [σ_min², σ_max²] for every column
+    A range (low, high) is drawn from uniformly; low = high fixes the value. `strength` to
+    `p_change` apply to each environment after the first.
 
-    In each environment after the first:
-    strength : fraction ρ_e of features that are intervened on; ρ_e p is rounded to the nearest
-        count, halves up
-    intercept_mean : m_e; the intercept of an intervened feature is Normal(m_e, 1) with a random
-        sign
-    new_lower, new_upper : from m_e, the range of absolute coefficients that are drawn anew
-    factor_min, factor_extra : λ_min and λ_diff; σ² is multiplied by λ², λ from [λ_min, λ_min +
-        λ_diff]
-    p_change : probability that a coefficient of an intervened feature is drawn anew (0 with
-        probability 1 − p_act), and not that of the first environment; the supplement's prose has it
-        the other way round
+    Parameters
+    ----------
+    true_features : tuple of int
+        Smallest and largest number p* of features before the outcome.
+    p_active : tuple of float
+        Values from which p_act is drawn, the probability that a coefficient of a feature is not 0.
+    coefficients : tuple of float
+        Range of absolute coefficients in the first environment.
+    noise : tuple of float
+        Bounds σ_min and σ_max; σ² is drawn from [σ_min², σ_max²] for every column.
+    strength : tuple of float
+        Range of the fraction ρ_e of features that are intervened on; ρ_e p is rounded to the
+        nearest count, halves up.
+    intercept_mean : tuple of float
+        Range of m_e; the intercept of an intervened feature is Normal(m_e, 1) with a random sign.
+    new_lower, new_upper : CoefficientBound
+        Range, given m_e, of absolute coefficients that are redrawn.
+    factor_min, factor_extra : tuple of float
+        Ranges of λ_min and λ_diff; σ² is multiplied by λ², with λ from [λ_min, λ_min + λ_diff].
+    p_change : tuple of float
+        Range of the probability that a coefficient of an intervened feature is redrawn (0 with
+        probability 1 − p_act) instead of kept from the first environment. The supplement's prose
+        has it the other way round.
+
+    Raises
+    ------
+    SettingError
+        If a range is empty or impossible.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, appendix C, arXiv:2506.22675.
     """
 
     true_features: tuple[int, int]
@@ -109,12 +140,40 @@ def p10(
     p: int = 10,
     **changes: Any,
 ) -> StructuralModel:
-    """The model of the low-dimensional comparison. A number as strength fixes the fraction in all
-    environments.
+    """Draw the model of the paper's low-dimensional comparison.
 
-    The truth need not be the only invariant subset: 0.6 of the models have another at E=2, 0.03 at
-    E=20.
-    changes : fields of `SimulationParameters` that differ from `P10`
+    The true subset need not be the only invariant one: 0.6 of the models have another for E = 2,
+    0.03 for E = 20.
+
+    Parameters
+    ----------
+    n_environments : int
+        Number of environments E.
+    rng : numpy.random.Generator
+        Random generator.
+    strength : float or tuple of float, default=None
+        Fraction of features that are intervened on, a number for all environments or a range.
+    p : int, default=10
+        Number of features.
+    **changes : Any
+        Fields of `SimulationParameters` that differ from `P10`.
+
+    Returns
+    -------
+    StructuralModel
+        The model.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, section 4.2.2, arXiv:2506.22675.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from invariance.simulation import p10
+    >>> p10(3, np.random.default_rng(0)).n_features
+    10
     """
     return random_model(p, n_environments, rng, changed(P10, strength, changes))
 
@@ -122,11 +181,32 @@ def p10(
 def random_model(
     p: int, n_environments: int, rng: np.random.Generator, parameters: SimulationParameters
 ) -> StructuralModel:
-    """Draw an ordering, with the outcome's place uniform among those that `true_features` allows,
-    and its conditionals.
+    """Draw an ordering of features and outcome, and their conditional distributions.
 
-    Environments are drawn one after the other: with the same seed, fewer of them are the first ones
-    of more.
+    The position of the outcome is uniform among those that `true_features` allows. Environments are
+    drawn one after the other: with the same seed, a model of fewer environments has the first ones
+    of a model of more.
+
+    Parameters
+    ----------
+    p : int
+        Number of features.
+    n_environments : int
+        Number of environments E.
+    rng : numpy.random.Generator
+        Random generator.
+    parameters : SimulationParameters
+        The numbers of the simulation.
+
+    Returns
+    -------
+    StructuralModel
+        The model.
+
+    Raises
+    ------
+    SettingError
+        If p is below the number of true features, or n_environments below 1.
     """
     fewest, most = parameters.true_features
     if p < max(fewest, 1) or n_environments < 1:
@@ -182,20 +262,42 @@ def signed(rng: np.random.Generator, magnitudes: Floats) -> Floats:
 
 
 def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> StructuralModel:
-    """2 to 4 causes, 2 or 3 descendants of the outcome, 2 siblings; the other features are
-    irrelevant.
+    """Draw a model in which the true subset is the best invariant predictor.
 
-    causes : linear Gaussian among themselves, coefficients ±U[0.25, 0.75], noise of variance 1
-    outcome : coefficients ±U[0.5, 1.5] on the causes, noise of deviation U[0.5, 1.2]
-    descendants : ±U[0.5, 1.5] times the outcome, half of them plus 0.5 times a cause, noise of
-        deviation U[0.5, 1.2]
-    siblings : ±U[0.5, 1.5] times every cause, noise of deviation U[0.3, 0.8]
-    irrelevant : Normal(m, 1) with an m ~ Normal(0, 1) of its own in each environment
+    The outcome has 2 to 4 causes, 2 or 3 descendants and 2 siblings; other features are irrelevant.
 
-    Later environments hit each descendant and sibling with probability 0.6: its mean moves by
-    Normal(0, 4²), its coefficients are multiplied by one U[−1, 1.5] and its noise's deviation by
-    U[0.5, 2]. Causes and outcome are never touched: the truth is the best predictor among the
-    invariant subsets once each descendant has been hit.
+    Parameters
+    ----------
+    n_environments : int
+        Number of environments E.
+    rng : numpy.random.Generator
+        Random generator.
+    p : int, default=10
+        Number of features, at least 9.
+
+    Returns
+    -------
+    StructuralModel
+        The model.
+
+    Raises
+    ------
+    SettingError
+        If p is below 9 or n_environments below 1.
+
+    Notes
+    -----
+    - causes: linear Gaussian among themselves, coefficients ±U[0.25, 0.75], noise of variance 1;
+    - outcome: coefficients ±U[0.5, 1.5] on the causes, noise of standard deviation U[0.5, 1.2];
+    - descendants: ±U[0.5, 1.5] times the outcome, half of them plus 0.5 times a cause, noise of
+      standard deviation U[0.5, 1.2];
+    - siblings: ±U[0.5, 1.5] times every cause, noise of standard deviation U[0.3, 0.8];
+    - irrelevant features: Normal(m, 1) with m ~ Normal(0, 1) in each environment.
+
+    Later environments intervene on each descendant and sibling with probability 0.6: the intercept
+    is Normal(0, 4²), the coefficients are multiplied by one U[−1, 1.5] and the standard deviation
+    of the noise by U[0.5, 2]. Causes and outcome are not changed: the true subset is the best
+    predictor among the invariant subsets once each descendant was intervened on.
     """
     if p < 9 or n_environments < 1:  # 4 causes, 3 descendants and 2 siblings
         raise SettingError(
@@ -237,11 +339,32 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
 
 
 def example_2(n_environments: int = 3) -> StructuralModel:
-    """x1 → y ← x2, and x2 shifts in the third environment. The truth is {x1, x2}; with two also
-    {x1} is invariant.
+    """Return the paper's Example 2, x1 → y ← x2, in which x2 shifts in the third environment.
 
-    x1 ~ N(0, 2 or 5; 0.1²), x2 ~ N(0.5, 0.1²), in the third N(−0.5, 0.1²), y ~ N(x1 + x2 + 0.1,
-    0.1²).
+    The true subset is {x1, x2}; in two environments {x1} is invariant as well::
+
+        x1 ~ Normal(0, 2 or 5; 0.1²),    x2 ~ Normal(0.5, 0.1²), in the third Normal(−0.5, 0.1²)
+        y ~ Normal(x1 + x2 + 0.1, 0.1²)
+
+    Parameters
+    ----------
+    n_environments : {2, 3}, default=3
+        Number of environments.
+
+    Returns
+    -------
+    StructuralModel
+        The model.
+
+    Raises
+    ------
+    SettingError
+        If n_environments is not 2 or 3.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, appendix C.2, arXiv:2506.22675.
     """
     if n_environments not in (2, 3):
         raise SettingError(

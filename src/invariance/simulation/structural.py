@@ -1,4 +1,9 @@
-"""Linear Gaussian structural models over several environments."""
+"""Linear Gaussian structural models over several environments.
+
+Variables are generated in a random ordering t^(1), ..., t^(p+1) of features and outcome, each given
+its predecessors: p_e(x, y) = Π_i p_e(t^(i) | t^(1:i−1)) (equation 12 of the paper, Wu et al. 2025,
+arXiv:2506.22675).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,11 @@ from ..exceptions import SettingError
 
 
 def propagate(coefficients: Floats, ordering: Integers, values: Floats) -> None:
-    """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j
-    coefficients[i, j] values[j]. ordering (d,) visits a variable after those it depends on. One
-    product after the other: the same on every machine."""
+    """Turn the input of each variable, values (d, m), into the variable.
+
+    values[i] += Σ_j coefficients[i, j] values[j], where ordering (d,) visits a variable after those
+    it depends on. The sums are taken one product after the other: the same on every machine.
+    """
     for k, i in enumerate(ordering):
         for j in ordering[:k][coefficients[i, ordering[:k]] != 0.0]:
             values[i] += coefficients[i, j] * values[j]
@@ -23,21 +30,46 @@ def propagate(coefficients: Floats, ordering: Integers, values: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StructuralModel:
-    """p features and one outcome y, each a linear function of those before it in one ordering, plus
-    Gaussian noise.
+    """Generate features and an outcome by a linear Gaussian structural model.
 
-    Columns 0..p-1 are the features and p is the outcome. In environment e column i is
+    Each variable is a linear function of those before it in one ordering. Columns 0..p-1 are the
+    features and p is the outcome. In environment e column i is::
 
         t_i = intercepts[e, i] + Σ_j coefficients[e, i, j] t_j + Normal(0, variances[e, i])
 
     over the columns j before i in `ordering`. Another environment differs from the first only in
-    the features that `intervened` marks, and the outcome's row is the same in all.
+    the features that `intervened` marks; the row of the outcome is the same in all.
 
-    ordering : (p+1,) permutation of the columns, first to last
-    coefficients : (E, p+1, p+1), rows and columns numbered as above (not by position in the
-        ordering)
-    intercepts, variances : (E, p+1)
-    intervened : (E, p) bool, no feature in the first environment
+    Parameters
+    ----------
+    ordering : ndarray of shape (p + 1,), int
+        Permutation of the columns, first to last.
+    coefficients : ndarray of shape (E, p + 1, p + 1)
+        Rows and columns are numbered as above, not by position in the ordering.
+    intercepts : ndarray of shape (E, p + 1)
+        Intercepts.
+    variances : ndarray of shape (E, p + 1)
+        Variances of the noise, positive.
+    intervened : ndarray of shape (E, p), bool
+        Features that were intervened on, none in the first environment.
+
+    Raises
+    ------
+    SettingError
+        If shapes do not match, ordering is not a permutation, a variance is not positive or a
+        coefficient contradicts the ordering.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, equation 12, arXiv:2506.22675.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from invariance.simulation import example_2
+    >>> example_2().sample(200, np.random.default_rng(0)).X.shape
+    (600, 2)
     """
 
     ordering: NDArray[np.intp]
@@ -82,28 +114,56 @@ class StructuralModel:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Labels e1, ..., eE."""
+        """Return the labels e1, ..., eE."""
         return tuple(f"e{e + 1}" for e in range(self.n_environments))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """x1, ..., xp"""
+        """Return the names x1, ..., xp of the features.
+
+        Returns
+        -------
+        tuple of str
+            Names.
+        """
         return tuple(f"x{j + 1}" for j in range(self.n_features))
 
     @property
     def truth(self) -> Mask:
-        """(p,) the invariant features: those that come before the outcome in the ordering."""
+        """Return the invariant features: those before the outcome in the ordering.
+
+        Returns
+        -------
+        ndarray of shape (p,), bool
+            Mask.
+        """
         position = np.argsort(self.ordering)
         return position[:-1] < position[-1]
 
     def sample(
         self, n: int | ArrayLike, rng: np.random.Generator, jitter: float = 0.0
     ) -> MultiEnvironmentData:
-        """Independent rows, n in every environment or n[e] in environment e, in the order of the
-        environments.
+        """Draw independent rows in the order of the environments.
 
-        jitter : every environment multiplies each coefficient of the outcome by its own Normal(1,
-            jitter²)
+        Parameters
+        ----------
+        n : int or array-like of shape (E,)
+            Rows of each environment.
+        rng : numpy.random.Generator
+            Random generator.
+        jitter : float, default=0.0
+            Standard deviation of factors: every environment multiplies each coefficient of the
+            outcome by its own Normal(1, jitter²).
+
+        Returns
+        -------
+        MultiEnvironmentData
+            Data, with `truth`.
+
+        Raises
+        ------
+        SettingError
+            If jitter is negative, or n is not a positive whole number for each environment.
         """
         if not 0.0 <= jitter < np.inf:
             raise SettingError(f"jitter={jitter!r} must be a finite number of at least 0.")

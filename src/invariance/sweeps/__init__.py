@@ -1,1 +1,1 @@
-"""One fit for each outcome column, over second moments that all of them share."""
+"""Sweeps: one fit for each outcome column, from second moments that all of them share."""

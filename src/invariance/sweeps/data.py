@@ -1,5 +1,4 @@
-"""What all fits of a sweep share: second moments of all columns, and the rows that some outcomes
-must do without."""
+"""The data of a sweep: second moments of all columns, and rows that perturb some outcomes."""
 
 from __future__ import annotations
 
@@ -48,11 +47,12 @@ _SEVERAL = re.compile(r"(\s*[;,|+&/]\s*)")
 
 @dataclass(frozen=True, eq=False)
 class SweepData:
-    """moments : of all rows, whichever column is their outcome
-    rows : the same rows with the same outcome; None where no row is ever left out
-    perturbing : {outcome: positions among `rows` of those that perturb it, in which it is not its
-        own}
-    identity : what it was made from, in values that JSON can hold
+    """Hold the moments of all columns, and rows that perturb outcomes.
+
+    moments : of all rows, whichever column is the outcome
+    rows : the same rows with the same outcome; None if all rows are used for every outcome
+    perturbing : {outcome: positions among `rows` of the rows that perturb it, not used for it}
+    identity : the origin of the data, in values that JSON can hold
     """
 
     moments: Moments
@@ -83,10 +83,10 @@ class SweepData:
         return of_fewer_rows(remaining, ~remaining.varies[-1]), (*notes, far)
 
     def reduced(self, outcome: str, scatter: bool = True) -> Moments | None:
-        """Return those of all rows, less those that perturb the outcome; None if that leaves too
-        few digits.
+        """Return the moments of all rows minus the rows that perturb the outcome.
 
-        scatter : False leaves it empty if the rows left out take no column with them
+        None if the difference has too few digits. scatter : False does not compute it if the
+        dropped rows do not make a column constant.
         """
         whole = self.moments
         rows = self.perturbing.get(outcome, ())
@@ -131,7 +131,7 @@ class SweepData:
         return of_fewer_rows(remaining, became_constant)
 
     def _without(self, gone: Sequence[Hashable], outcome: str) -> SweepData:
-        """The other environments."""
+        """Return the data of the other environments."""
         kept = [label for label in self.moments.environments if label not in gone]
         if not kept:
             raise DataError(f"every row perturbs {outcome!r}: nothing is left to fit.")
@@ -142,7 +142,7 @@ class SweepData:
         return SweepData(self.moments.choosing(kept), rows, {outcome: left} if left else {})
 
     def largest_size(self, outcome: str) -> int:
-        """The largest subsets that can be fitted to the rows which do not perturb the outcome."""
+        """Return the largest size of subsets that the rows not perturbing the outcome can fit."""
         turned = replace(self.moments, outcome=self.moments.columns.index(outcome))
         counts = self._counts_without(self.perturbing[outcome])
         left = counts > 0
@@ -154,9 +154,11 @@ class SweepData:
         return (f"{rows_text(n)} that perturb{'s' * (n == 1)} {outcome!r} left out.",) * (n > 0)
 
     def removal(self, outcome: str) -> tuple[Floats, Floats, Floats]:
-        """(R, E + 1, d) vectors whose products, summed, take the rows that perturb the outcome out
-        of the scatter of each environment and of the pool; the means centre + rest (E + 1, d) of
-        the rows that are left"""
+        """Return vectors and means that remove the rows which perturb the outcome.
+
+        The products of vectors (R, E + 1, d), summed, are subtracted from the scatter of each
+        environment and of the pool; the means of the remaining rows are centre + rest (E + 1, d).
+        """
         whole = self.moments
         counts = whole.group_counts.copy()
         rows = self.perturbing.get(outcome, ())
@@ -173,7 +175,7 @@ class SweepData:
         return vectors, centre, rest
 
     def _ranges_without(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
-        """(E, d) lowest and highest values of the rows that are left"""
+        """Return the lowest and highest values (E, d) of the remaining rows."""
         data = self._rows
         minimum = self.moments.minimum.copy()
         maximum = self.moments.maximum.copy()
@@ -187,7 +189,7 @@ class SweepData:
         return minimum, maximum
 
     def _counts_without(self, rows: Sequence[int]) -> Integers:
-        """(E,) rows that are left of each environment"""
+        """Return the numbers of remaining rows of each environment, (E,)."""
         data = self._rows
         gone = np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)
         return data.counts - gone
@@ -212,9 +214,12 @@ def _less_products(scatter: Floats, vectors: Floats, constant: Mask) -> Floats:
 
 
 def check_processes(data: SweepData, processes: int, frees_baselines: bool = False) -> None:
-    """Raise if so many processes cannot have what they share, and what each takes for an outcome
-    that does without rows, besides the moments that are there already. frees_baselines : takes
-    second moments within environments, too"""
+    """Raise if the memory does not suffice for this number of processes.
+
+    Each needs what they share and, in addition to the moments in memory, its own copy for an
+    outcome that excludes rows. frees_baselines : whether second moments within environments are
+    needed as well.
+    """
     scatter = data.moments.scatter.nbytes * (2 if frees_baselines else 1)
     shared = scatter + (0 if data.rows is None else data.rows.X.nbytes)
     needed = shared * (processes > 1) + scatter * processes * bool(data.perturbing)
@@ -269,8 +274,10 @@ def read_sweep_data(
 def _rows_of(
     table: Any, labels: Any, perturbed: Any, columns: Columns, how: Mapping[str, Any]
 ) -> tuple[MultiEnvironmentData, list[str | None] | None]:
-    """The rows, whose outcome is any column, and the column that each of them perturbs, where that
-    is said."""
+    """Return the rows, with any column as the outcome, and the column that each row perturbs.
+
+    The latter is None if perturbations are not given.
+    """
     if labels is None:
         raise SettingError(
             "a sweep needs environments: labels, or the name of their column",
@@ -354,7 +361,7 @@ def _perturbing(
 
 
 def _names_in(entry: str, known: Collection[str]) -> Iterator[str]:
-    """One or several names; those of columns may hold what separates names, HLA-A/B."""
+    """Yield one or several names; names of columns may contain separators, as in HLA-A/B."""
     parts = _SEVERAL.split(entry.strip())  # names at even places
     start = 0
     while start < len(parts):
@@ -366,7 +373,7 @@ def _names_in(entry: str, known: Collection[str]) -> Iterator[str]:
 
 
 def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentData:
-    """With the last column that is a feature on its own in the place of the outcome."""
+    """Return the data with the last column that is a feature by itself as the outcome."""
     features = data.features
     encoding = data.encoding
     grouped = set(chain(*features.groups.values()))
@@ -426,8 +433,10 @@ def moments_of_columns(
     n_jobs: int | None,
     progress: ProgressMode,
 ) -> Moments:
-    """Of all columns of rows that are read in pieces. A column that varies in every environment is
-    the outcome."""
+    """Return the moments of all columns of rows that are read in pieces.
+
+    A column that varies in every environment is the outcome.
+    """
     kinds = {column.name: kind_of(column.type) for column in source.schema}
     named = settings.features or [
         name for name in kinds if name not in (environment, settings.weights)

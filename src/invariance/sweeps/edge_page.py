@@ -1,4 +1,4 @@
-"""One column among the edges of a sweep: its features, and the outcomes that it is a feature of."""
+"""The pairs of one column in a sweep, as tables and as a picture."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ MAX_SHOWN = 10  # of the features of a column, and of its outcomes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgePage(Rendered):
-    """Features of one column and outcomes that it is a feature of, in a sweep.
+    """Hold the pairs of one column in a sweep: its features, and outcomes it is a feature of.
 
     Attributes
     ----------
-    name : the column
-    fdr : the rate at which `edges` was asked
-    table : outcome, feature, inclusion, p_edge, selected, edge (whether `edges` lists the pair),
-        and what was passed as checks; first the pairs with the column as the outcome, by inclusion,
-        then those with it as a feature, by p_edge
+    name : str
+        The column.
+    fdr : float
+        The rate of `edges`.
+    table : DataFrame
+        Columns outcome, feature, inclusion, p_edge, selected, edge (whether `edges` lists the pair)
+        and the checks; first the pairs with the column as the outcome, by inclusion, then those
+        with it as a feature, by p_edge.
     """
 
     name: str
@@ -67,7 +70,18 @@ class EdgePage(Rendered):
         yield Section("What is controlled", (control,), notes=CONDITIONS)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw inclusion probabilities of the leading pairs, with p_edge and checks beside each."""
+        """Draw inclusion probabilities of the leading pairs, with p_edge and checks beside each.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Axes to draw on. None makes a new figure.
+
+        Returns
+        -------
+        Axes
+            The axes.
+        """
         ax = axes_for(ax, self._plot_size)
         rows = self._drawn
         pairs = zip(rows["feature"], rows["outcome"], strict=True)
@@ -95,7 +109,18 @@ class EdgePage(Rendered):
         return ax
 
     def save_plot(self, path: str | Path) -> Path:
-        """Write the picture to a file whose ending gives the format (png if there is none)."""
+        """Write the picture to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            File; its ending gives the format, png if it does not have one.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         return save_drawing(self.plot, self._plot_size, path)
 
     @property
@@ -107,7 +132,7 @@ class EdgePage(Rendered):
         return pd.concat([self._pairs(other)[:MAX_SHOWN] for other in ("feature", "outcome")])
 
     def _pairs(self, other: str) -> pd.DataFrame:
-        """Rows in which the column is the outcome (other="feature") or the feature."""
+        """Return rows with the column as the outcome (other="feature") or as the feature."""
         own = "outcome" if other == "feature" else "feature"
         return self.table[self.table[own] == self.name]
 
@@ -138,35 +163,41 @@ def _verdict_cell(value: Any) -> str:
 def edges_of(
     sweep: pd.DataFrame, name: str, fdr: float = 0.1, checks: pd.DataFrame | None = None
 ) -> EdgePage:
-    """Show the features of one column and the outcomes that it is a feature of, beside verdicts
-    from elsewhere.
+    """Show the features of one column and the outcomes that it is a feature of.
 
     Parameters
     ----------
     sweep : DataFrame
-        As `invariance.sweep` and `read_sweep` return it.
+        Table of `invariance.sweep` or `read_sweep`.
     name : str
         A column: a target, a regulator, or both.
     fdr : float, default=0.1
         As in `edges`, which decides over all outcomes of the sweep which pairs are edges.
-    checks : DataFrame, optional
-        Columns outcome and feature, each pair once, and any others: what held-out data or other
-        laboratories say.
+    checks : DataFrame, default=None
+        Columns outcome and feature, each pair once, and further columns with results of held-out
+        data or other laboratories.
 
     Returns
     -------
     EdgePage
         Prints as two tables; `plot` draws them.
 
+    Raises
+    ------
+    DataError
+        If the column is not in the sweep or could not be fitted, or checks do not have the columns.
+    SettingError
+        If fdr is not between 0 and 1.
+
     Examples
     --------
     >>> import pandas as pd
     >>> from invariance import edges_of, sweep
     >>> from invariance.datasets import make_example
-    >>> found = sweep(make_example(), outcomes=["blood_pressure"])
+    >>> table = sweep(make_example(), outcomes=["blood_pressure"])
     >>> pair = {"outcome": ["blood_pressure"], "feature": ["salt"]}
     >>> trial = pd.DataFrame(pair).assign(trial="no effect")
-    >>> page = edges_of(found, "blood_pressure", checks=trial)
+    >>> page = edges_of(table, "blood_pressure", checks=trial)
     >>> page.table.loc[page.table.edge, "feature"].sort_values().tolist()
     ['age', 'exercise', 'smoking']
     """

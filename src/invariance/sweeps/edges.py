@@ -1,4 +1,8 @@
-"""Edges of a sweep: their p-values, and control of how many outcomes have a false one."""
+"""Edges of a sweep: p-values, and control of the share of outcomes with a false edge.
+
+The p-value of a feature is the largest p-value for invariance of a subset without it (Peters,
+Bühlmann and Meinshausen 2016, arXiv:1501.01332).
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,13 @@ CONDITIONS = (
 
 
 def edge_p_values(findings: Findings, inclusion: Floats) -> Floats:
-    """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset
-    without the feature, among those of the MOST_TESTED leading features; NaN where no such subset
-    is compatible with invariance. At the level of the paper's posterior: which lower level is tried
-    next depends on these p-values. inclusion : (p,) of the posterior by which the rule selects"""
+    """Return p-values (p,) of the hypotheses that features are not direct causes.
+
+    By invariant causal prediction: the largest p-value of a subset without the feature, among
+    subsets of the MOST_TESTED leading features; NaN if no such subset is compatible with
+    invariance. The level is that of the paper's posterior, because the lower level that is tried
+    next depends on these p-values. inclusion : (p,) of the posterior by which the rule selects.
+    """
     p = findings.target.n_features
     prior = findings.target.prior
     tolerance = findings.tolerance
@@ -54,29 +61,54 @@ def edge_p_values(findings: Findings, inclusion: Floats) -> Floats:
 
 
 def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
-    """Features that are in every invariant subset of an outcome, at a level that controls false
-    discoveries.
+    """List the features that are in every invariant subset of an outcome.
 
-    sweep : as `invariance.sweep` and `read_sweep` return it
-    fdr : the largest expected share of outcomes with a false edge among those with edges
+    The expected share of outcomes with a false edge is controlled.
 
-    `p_edge` is the p-value of invariant causal prediction (Peters, Bühlmann & Meinshausen 2016):
-    the largest p-value for invariance of a subset without the feature. If the direct causes of an
-    outcome are invariant, none of its edges is false unless these are rejected: one test an
-    outcome. Outcomes depend on each other, so that the rule is that of Benjamini & Yekutieli
-    (2001). Edges in both directions between two columns are left out, with a warning.
+    Parameters
+    ----------
+    sweep : DataFrame
+        Table of `invariance.sweep` or `read_sweep`.
+    fdr : float, default=0.1
+        Largest expected share of outcomes with a false edge among those with edges, between 0 and
+        1.
 
     Returns
     -------
-    One row for each edge, the smallest p_edge first: outcome, feature, p_edge, inclusion, selected,
-    verdict.
+    DataFrame
+        One row for each edge, the smallest p_edge first: outcome, feature, p_edge, inclusion,
+        selected, verdict.
+
+    Raises
+    ------
+    DataError
+        If the table is not that of a sweep.
+    SettingError
+        If fdr is not between 0 and 1.
+
+    Notes
+    -----
+    The p-value `p_edge` is that of invariant causal prediction: the largest p-value for invariance
+    of a subset without the feature. If the direct causes of an outcome are invariant, its edges are
+    all right unless these are rejected: one test for each outcome. Outcomes are dependent, so that
+    the procedure is that of Benjamini and Yekutieli. Edges in both directions between two columns
+    are excluded, with a warning.
+
+    References
+    ----------
+    Peters, J., Bühlmann, P. and Meinshausen, N. (2016), Causal inference by using invariant
+    prediction: identification and confidence intervals, Journal of the Royal Statistical Society B
+    78, 947-1012, arXiv:1501.01332.
+
+    Benjamini, Y. and Yekutieli, D. (2001), The control of the false discovery rate in multiple
+    testing under dependency, Annals of Statistics 29, 1165-1188, doi:10.1214/aos/1013699998.
 
     Examples
     --------
     >>> from invariance import edges, sweep
     >>> from invariance.datasets import make_example
-    >>> found = edges(sweep(make_example(), outcomes=["blood_pressure"]), fdr=0.1)
-    >>> sorted(found.feature)
+    >>> table = edges(sweep(make_example(), outcomes=["blood_pressure"]), fdr=0.1)
+    >>> sorted(table.feature)
     ['age', 'exercise', 'smoking']
     """
     if not isinstance(fdr, Real) or not 0.0 < fdr < 1.0:
@@ -117,7 +149,7 @@ def pairs_table(pairs: pd.DataFrame, **formats: str) -> tuple[Names, ...]:
 
 
 def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list[Section]:
-    """The edges that were found, and what is controlled."""
+    """Return the sections of text on the edges and on what is controlled."""
     fitted = sweep[sweep["feature"].notna()]
     shown = found[:_MAX_EDGES_SHOWN]
     largest = fitted.groupby("outcome")["p_edge"].max()

@@ -1,4 +1,4 @@
-"""The fit of one outcome, and what is kept of it."""
+"""The fit of one outcome of a sweep, and the rows of its results."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ class Sweep:
 
 
 def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
-    """The same wherever and after whatever else it is done, but for the seconds. An error is its
-    verdict.
-    known : what was computed before, whose seconds count"""
+    """Fit one outcome; the result does not depend on place or order, except the seconds.
+
+    An error becomes the verdict. known : results that were computed before, whose seconds count.
+    """
     started = time.perf_counter()
     if known is not None:
         started -= known.posterior.diagnostics["seconds"]
@@ -97,7 +98,7 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
 
 
 def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, Names]:
-    """What is to be fitted to an outcome, and a note where it has a size limit of its own."""
+    """Return the model of an outcome, and a note if it has its own size limit."""
     prior = as_prior(sweep.model.prior).with_outcome(outcome)
     notes: Names = ()
     if prior.max_size is not None and outcome in sweep.data.perturbing:
@@ -146,7 +147,7 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
 
 
 def _rows(outcome: str, findings: Findings, rule: Rule, top: int | None, notes: str) -> Rows:
-    """The `top` most probable features, and all that are selected (p,), by inclusion"""
+    """Return the `top` most probable features and all selected ones (p,), by inclusion."""
     selected = rule.select(findings)
     inclusion = findings.ranking(rule).inclusion
     names = findings.posterior.feature_names

@@ -1,4 +1,4 @@
-"""The folder of a sweep: Parquet files of finished outcomes, each of them whole or not there."""
+"""The folder of a sweep: Parquet files of finished outcomes, written atomically."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ _LONGEST_WAIT = 5.0
 
 
 class Store:
-    """part-*.parquet hold the rows of finished outcomes, those of an outcome in one file;
-    manifest.json says what they depend on. Files take their place in one step, so that a crash
-    costs the outcomes of the last five seconds. Without a folder, results are kept in memory."""
+    """Store the results of a sweep in a folder, or in memory without one.
+
+    part-*.parquet have the rows of finished outcomes, all rows of an outcome in one file;
+    manifest.json has the settings that they depend on. Files are written atomically, so that a
+    crash costs the outcomes of the last five seconds.
+    """
 
     def __init__(self, folder: Path | None, identity: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -50,7 +53,7 @@ class Store:
                 self._write()
 
     def add(self, rows: Rows) -> None:
-        """Those of one outcome."""
+        """Add the rows of one outcome."""
         self._waiting.append(rows)
         if (
             len(self._waiting) >= _MAX_WAITING_OUTCOMES
@@ -92,10 +95,35 @@ def parts_of(folder: Path) -> list[Path]:
 
 
 def read_sweep(folder: Any) -> pd.DataFrame:
-    """The table of a sweep from its folder, finished or not: as `invariance.sweep` returns it, of
-    all outcomes there.
+    """Read the table of a sweep from its folder.
 
-    It may be read while the sweep runs.
+    The sweep may still be running.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder `out` of `invariance.sweep`.
+
+    Returns
+    -------
+    DataFrame
+        As `invariance.sweep` returns it, for all outcomes in the folder.
+
+    Raises
+    ------
+    FileError
+        If the folder is not that of a sweep or a file is damaged, or the extra `parquet` is
+        missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from invariance import read_sweep, sweep
+    >>> from invariance.datasets import make_example
+    >>> folder = tempfile.mkdtemp() + "/sweep"
+    >>> table = sweep(make_example(), outcomes=["blood_pressure"], out=folder)
+    >>> read_sweep(folder).feature.tolist() == table.feature.tolist()
+    True
     """
     path = Path(folder).expanduser()
     if not (path / MANIFEST).is_file():

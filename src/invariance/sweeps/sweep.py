@@ -1,5 +1,8 @@
-"""One fit for each outcome column over shared second moments, each result kept as soon as it is
-there."""
+"""A sweep: every column in turn is the outcome of all others, from one set of second moments.
+
+The sufficient statistics of the linear Gaussian model, centred sums of products of each environment
+and of the pool, are the same for every outcome; only the column that is predicted changes.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,10 @@ _MOST_FAILED = 5
 
 
 def settings_of(model: BIP) -> dict[str, str]:
-    """The settings that results depend on, as text: a hash where that is a place in memory or
-    leaves digits out."""
+    """Return the settings that results depend on as text.
+
+    It is a hash if the text would be an address in memory or omit digits.
+    """
     texts = {
         name: repr(value)
         for name, value in model.get_params(deep=False).items()
@@ -90,25 +95,25 @@ class SweepRun(Rendered):
 
     @property
     def _outcomes(self) -> pd.DataFrame:
-        """The first row of each outcome"""
+        """Return the first row of each outcome."""
         return self.results.drop_duplicates("outcome")
 
     @property
     def _failed(self) -> dict[str, str]:
-        """The reasons why outcomes could not be fitted"""
+        """Return the reasons why outcomes could not be fitted."""
         failed = self._outcomes[self._outcomes["feature"].isna()]
         return dict(zip(failed["outcome"], failed["verdict"], strict=True))
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many outcomes have which verdict, or failed."""
+        """Return the number of outcomes with each verdict, or failed."""
         verdict = self._outcomes["verdict"].where(self._outcomes["feature"].notna(), "failed")
         counts = verdict.value_counts()
         return {word: int(counts[word]) for word in (*VERDICTS, "failed") if word in counts}
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many outcomes have which level of invariance."""
+        """Return the number of outcomes with each level of invariance."""
         counts = self._outcomes["level"].value_counts()
         return {level: int(counts[level]) for level in (*Level, NO_LEVEL) if level in counts}
 
@@ -129,7 +134,7 @@ class SweepRun(Rendered):
 
     @property
     def sections(self) -> Iterator[Section]:
-        """How many outcomes have which verdict, the strongest pairs, and what failed."""
+        """Yield the numbers of verdicts, the strongest pairs, and failures."""
         n = len(self._outcomes)
         before = f"; {self.n_before:,} there before" if self.n_before else ""
         took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
@@ -189,69 +194,106 @@ def sweep(
     progress: ProgressMode = "auto",
     **how_to_read: Any,
 ) -> pd.DataFrame:
-    """Fit every column as the outcome of all others, over second moments that are computed once.
+    """Fit every column as the outcome of all others, from second moments that are computed once.
 
     Parameters
     ----------
-    table : data frame, path of a .csv, .tsv or .parquet file, MultiEnvironmentData, or Moments
-    model : a BIP with the settings of every fit; None is BIP(prior=BetaBinomialPrior(max_size=20)),
-        or fewer where an environment has too few rows: exact while that is quick, tempering for
-        many features
-    environments : the labels, one per row, or the name of their column; columns : how the table is
-        read, by default as the model says
-    outcomes : names; None is every column of numbers that is a feature on its own. Categories,
+    table : data frame, path, MultiEnvironmentData or Moments
+        The columns. A path is that of a .csv, .tsv or .parquet file.
+    model : BIP, default=None
+        Settings of every fit. None is `BIP(prior=BetaBinomialPrior(max_size=20))`, with a smaller
+        size if an environment has too few rows: exact while that is fast, tempering for many
+        features.
+    environments : array-like of shape (n,) or str, default=None
+        Label of each row, or the name of the column of labels.
+    columns : Columns, default=None
+        How the table is read. None is as the model states.
+    outcomes : sequence of str, default=None
+        Names of the outcomes. None is every numeric column that is a feature by itself; categories,
         splines and groups are features only.
-    perturbed : name of a column, or one entry per row: the column that was intervened on in that
-        row, None for none. Several at once are joined, "G001;G002" (also by , | + & or /). A row is
-        not used for the outcomes that it perturbs.
-    allow_unmeasured : whether `perturbed` may name what is no column; such rows are used for every
-        outcome
-    out : folder of the results, a Parquet data set that the same call continues after an
-        interruption (extra `parquet`); None keeps none
-    top : features kept of each outcome, by inclusion, beside those that are selected; None is all,
-        p rows an outcome
-    n_jobs : processes, of one thread each; None is one, -1 all cores. The result does not depend on
-        it.
-    dask : address of a scheduler that is to do the work instead; nor does it depend on that.
-    device : "cuda" runs variational inference (`engine`) for many outcomes at once on a GPU, with
-        other random numbers than a processor has; n_jobs is then threads beside it. It needs the
-        extra `gpu`.
-    random_state : a whole number. The seed of a fit depends on it and on the outcome's name only,
-        so that neither the order nor the other outcomes matter.
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True,
-        False; or a function, which is called with the fraction of the outcomes that are done and
-        "sweep"
-    how_to_read : missing, features, exclude, categorical, numeric, groups, weights,
-        drop_environments, merge_environments and min_rows, as `MultiEnvironmentData.from_table`
-        takes them. What the model says of categorical, numeric, groups and weights counts as well.
-
-    P-values come from second moments alone and take noise for Gaussian: where tails are heavy they
-    reject too often. Fit such an outcome by itself, with `BIP.fit`, to correct for that.
-
-    Effects alone are compared for outcomes of which no subset is compatible with the same baseline
-    in all environments (`baseline` of the model). A device does not do that: there baselines are
-    shared.
-
-    Second moments take 8 (E + 1) d² bytes for d columns in E environments, and twice that unless
-    baselines are shared; processes share one more copy, and each takes as much again while it fits
-    an outcome that does without some rows.
+    perturbed : str or array-like of shape (n,), default=None
+        Name of a column, or one entry for each row: the column that was intervened on in that row,
+        None for no column. Several are joined, "G001;G002" (also by , | + & or /). A row is not
+        used for the outcomes that it perturbs.
+    allow_unmeasured : bool, default=False
+        Whether `perturbed` may name columns that are not in the table; such rows are used for every
+        outcome.
+    out : str or Path, default=None
+        Folder of the results, a Parquet data set that the same call continues after an interruption
+        (extra `parquet`). None does not write.
+    top : int, default=20
+        Features of each outcome in the result, by inclusion probability, in addition to the
+        selected ones. None is all.
+    n_jobs : int, default=None
+        Processes of one thread each. None is one, -1 all cores. The result does not depend on it.
+    device : str, default=None
+        "cuda" runs variational inference (`engine`) for many outcomes at once on a GPU, with random
+        numbers that differ from those of a processor; n_jobs are then threads. It needs the extra
+        `gpu`.
+    dask : str, default=None
+        Address of a Dask scheduler that does the work. The result does not depend on it.
+    random_state : int, default=0
+        Seed. The seed of a fit depends on it and the name of the outcome only, so that neither the
+        order nor the other outcomes matter.
+    progress : {"auto", True, False} or callable, default="auto"
+        "auto" shows a bar in terminals and notebooks if the wait exceeds two seconds. A function is
+        called with the fraction of the outcomes that are done and "sweep".
+    **how_to_read : Any
+        Arguments missing, features, exclude, categorical, numeric, groups, weights,
+        drop_environments, merge_environments and min_rows of `MultiEnvironmentData.from_table`.
+        What the model states of categorical, numeric, groups and weights counts as well.
 
     Returns
     -------
-    One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome,
-    feature, inclusion, paper_inclusion (that of the posterior by invariance alone), p_edge (see
-    `edges`), selected, verdict on the selected features ("invariant", "weakly invariant", "effects
-    invariant", "effects weakly invariant", "not invariant", "not judged"), level of their
-    invariance ("full", "effects", "effects, noise free" or "none"), p_invariant and r2 of these
-    (within environments below the full level), seconds, notes. An outcome that cannot be fitted has
-    one row without a feature, and the reason as its verdict.
+    DataFrame
+        One row for each outcome and listed feature, by outcome, then by inclusion:
+
+        - outcome, feature, inclusion (probability), selected;
+        - paper_inclusion: inclusion probability of the posterior by invariance alone;
+        - p_edge: see `edges`;
+        - verdict on the selected features: "invariant", "weakly invariant", "effects invariant",
+          "effects weakly invariant", "not invariant" or "not judged";
+        - level of their invariance: "full", "effects", "effects, noise free" or "none";
+        - p_invariant and r2 of these (within environments below the full level);
+        - seconds, notes.
+
+        An outcome that cannot be fitted has one row without a feature, and the reason as its
+        verdict.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read.
+    SettingError
+        If a setting is unknown or impossible.
+    WrongTypeError
+        If an argument is unknown.
+    FileError
+        If the folder cannot be written or belongs to another sweep.
+
+    See Also
+    --------
+    edges : List the edges of a sweep with control of false discoveries.
+    read_sweep : Read the table of a sweep from its folder.
+
+    Notes
+    -----
+    P-values are from second moments alone and assume Gaussian noise: with heavy tails they reject
+    too often. Fit such an outcome by `BIP.fit`, which corrects for that.
+
+    Outcomes for which no subset is compatible with the same baseline in all environments are
+    compared by effects only (`baseline` of the model); on a device baselines are shared.
+
+    Second moments take 8 (E + 1) d² bytes for d columns in E environments, and twice as much unless
+    baselines are shared. Processes share one more copy, and each takes as much again while it fits
+    an outcome that excludes some rows.
 
     Examples
     --------
     >>> from invariance import sweep
     >>> from invariance.datasets import make_example
-    >>> found = sweep(make_example(), outcomes=["blood_pressure"])
-    >>> sorted(found.feature[found.selected])
+    >>> table = sweep(make_example(), outcomes=["blood_pressure"])
+    >>> sorted(table.feature[table.selected])
     ['age', 'exercise', 'smoking']
     """
     settings = checked_model(model, device, dask)
@@ -312,7 +354,7 @@ def run_sweep(
     progress: ProgressMode,
     device: str | None = None,
 ) -> SweepRun:
-    """The sweep over a table that was read."""
+    """Run the sweep over a table that was read."""
     wanted = _outcomes(data, outcomes)
     check_whole_number("random_state", seed, 0)
     if top is not None:
@@ -368,8 +410,11 @@ def run_sweep(
 
 
 def largest_subset(data: SweepData, deviations: str = "free") -> int:
-    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an
-    environment has few rows or, of random deviations, all together have."""
+    """Return the default largest size of subsets.
+
+    It is 20 features, or fewer if an environment (for random deviations, all together) has few
+    rows.
+    """
     moments = data.moments
     if deviations == "random":
         return min(LARGEST_SUBSET, largest_size([moments.n_rows], moments.varying_widths[-1:]))
@@ -377,8 +422,7 @@ def largest_subset(data: SweepData, deviations: str = "free") -> int:
 
 
 def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | None:
-    """The model without what concerns tables, which it does not see; what no fit could be made with
-    is refused now."""
+    """Return the model without settings of tables; raise if it cannot be fitted to moments."""
     if device is not None and dask is not None:
         raise SettingError(
             "device= is for this machine and dask= for a cluster", use(device=None), use(dask=None)
@@ -448,7 +492,7 @@ def _identity(task: Sweep, device: str | None) -> Fields:
 
 
 def checked_engine(sweep: Sweep, device: str) -> Variational:
-    """The engine that the device runs; raise where it cannot do what the sweep asks for."""
+    """Return the engine that the device runs; raise if it cannot do what the sweep requires."""
     engine = sweep.model.engine
     family = as_family(sweep.model.family)
     engine = engine if engine == "auto" else as_engine(engine)
