@@ -10,6 +10,7 @@ _PREDICTS = (
     *("predictor_", "transform", "get_feature_names_out"),
 )
 _TIMES = ("predict_survival", "predict_restricted_mean")
+_SITE = ("predict_site", "adapt")
 _BIP = (
     "decision_",
     "invariant_",
@@ -28,11 +29,11 @@ _BIP = (
 _METHOD = ("fit", "predict", "score", "transform", "get_feature_names_out")
 
 MEMBERS: dict[str, tuple[str, ...]] = {
-    "BIP": (*_PREDICTS, "predict_interval", *_TIMES, *_BIP),
-    "BIPClassifier": ("classes_", "predict_proba", "decision_function", *_PREDICTS, *_BIP),
-    "BIPSurvival": (*_TIMES, *_PREDICTS, *_BIP),
+    "BIP": (*_PREDICTS, "predict_interval", *_SITE, *_TIMES, *_BIP),
+    "BIPClassifier": ("classes_", "predict_proba", "decision_function", *_PREDICTS, *_SITE, *_BIP),
+    "BIPSurvival": (*_TIMES, *_PREDICTS, *_SITE, *_BIP),
     "EnvironmentSelector": ("score", "transform", "get_feature_names_out"),
-    "SavedModel": (*_PREDICTS[1:], "predict_interval", *_TIMES, "summary", "plot"),
+    "SavedModel": (*_PREDICTS[1:], "predict_interval", *_SITE, *_TIMES, "summary", "plot", "save"),
     "Comparison": ("spread", "plot", "save_plot", "to_json"),
     "EdgePage": ("plot", "save_plot"),
     "MultiEnvironmentData": (
@@ -91,7 +92,8 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "ResidualCheck": ("alarm", "worst", "to_dict"),
     "Choice": ("told", "worst"),
     "CostOfInvariance": ("ratio", "ratios"),
-    "NewEnvironments": ("to_frame", "half_width"),
+    "NewEnvironments": ("to_frame", "half_width", "pooled"),
+    "PooledPerformance": ("to_frame",),
     "Tolerance": ("strict", "weak", "in_words"),
     "ByLikelihood": ("maximise", "mean", "bind"),
     "Prior": ("bind", "forced", "inclusion", "log_size_weight", "limited_to"),

@@ -75,9 +75,11 @@ def written(content: Any, path: str | Path | None = None) -> str:
 
 
 def from_json(kind: type[T], data: Any, place: str = "") -> T:
-    """What `to_json` wrote of a type, of a dataclass by its annotations; ValueError names the place
-    that does not fit. Annotations must resolve at run time: import their names outside of `if
-    TYPE_CHECKING`."""
+    """Return what `to_json` wrote of a type, of a dataclass by its annotations.
+
+    ValueError names the place that does not fit. Annotations must resolve at run time: import their
+    names outside of `if TYPE_CHECKING`.
+    """
     result: T = _structured(kind, data, place or kind.__name__)
     return result
 

@@ -205,7 +205,7 @@ def _sampled_errors(
     coefficients: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """(_N_SAMPLES,) mean squared errors in all rows of fits to rows drawn with replacement"""
+    """Return mean squared errors (_SAMPLES,) in all rows of fits to bootstrap samples."""
     n = data.n_rows
     means = moments.pooled_mean
     left = (data.y - means[-1]) - (data.X - means[:-1]) @ coefficients

@@ -238,8 +238,13 @@ class MultiEnvironmentData:
 
     @property
     def losses(self) -> Names:
-        """Sentences about what was left out of the data as given, or counts more than once; empty
-        when nothing was."""
+        """Return sentences about what was dropped from the data, or counts more than once.
+
+        Returns
+        -------
+        tuple of str
+            Sentences, none if all of the data is used as given.
+        """
         return losses(self, self.dropped_features, self.dropped_columns)
 
     @property
@@ -274,7 +279,18 @@ class MultiEnvironmentData:
         return {role: values for role, values in given.items() if values is not None}
 
     def rows(self, e: int) -> Places:
-        """Indices of the rows of environment ``e`` (its position in ``environments``)."""
+        """Return the positions of the rows of one environment.
+
+        Parameters
+        ----------
+        e : int
+            Position of the environment in `environments`.
+
+        Returns
+        -------
+        ndarray of int
+            Positions.
+        """
         return np.flatnonzero(self.environment_index == e)
 
     @property

@@ -444,9 +444,33 @@ UNCHALLENGED = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
-    """The subset (p,) that a rule chose; predictions : by it or by all features; predict_with :
-    which of these was asked for; chance, cost : results of the methods of the model that repeat
-    fits, None before"""
+    """Hold the subset that a rule selected, with its tests, estimates and predictions.
+
+    Attributes
+    ----------
+    findings : Findings
+        Posteriors, model and data of the fit.
+    mask : ndarray of shape (p,), bool
+        The selected subset.
+    rule : Rule
+        The rule that selected it.
+    predictions : Predictions
+        Predictors of the selected subset and of all features.
+    predict_with : {"auto", "everything", "selected", "average"}
+        Features that predict, as requested.
+    chance : ChanceSelection or None
+        Result of `model.chance_selection()`, if it was called.
+    cost : CostOfInvariance or None
+        Result of `model.cost_of_invariance()`, if it was called.
+
+    Examples
+    --------
+    >>> from invariance import BIP
+    >>> from invariance.datasets import make_example
+    >>> decision = BIP().fit(make_example()).decision_
+    >>> decision.level, decision.invariant
+    ('full', True)
+    """
 
     findings: Findings
     mask: Mask
@@ -592,7 +616,13 @@ class Decision(Rendered):
 
     @cached_property
     def heterogeneity(self) -> Heterogeneity:
-        """Whether the effects of the chosen features are the same, whatever the baselines."""
+        """Test whether the effects of the selected features are the same, whatever the baselines.
+
+        Returns
+        -------
+        Heterogeneity
+            Grade, p-values and differences, also for each column.
+        """
         between = self.between_environments
         if between is None or not self.selected:
             return self.tested_effects

@@ -140,30 +140,57 @@ class BIP(IntervalRegressor):
 
     Attributes
     ----------
-    posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
-    predictive_ : the Posterior over subsets compatible with invariance, by how well they predict;
-        None where there is no such subset
-    decision_ : the Decision: a verdict, its reasons, and the role of each feature; computed when it
-        is first asked for, and shown without further fits
-    invariant_ : True if `decision_.level` is "full" and no difference was found, or none beyond the
-        tolerance. Where effects are the same and baselines differ it is False, and
-        `decision_.heterogeneity.same` is True
-    inclusion_probabilities_ : (n_features_in_,) probabilities of the posterior by which the rule
-        selects: posterior_ (the paper's marginal inclusion probabilities) for "mode" and
-        "threshold"; predictive_ for "predictive" and "median" (posterior_ if no subset is
-        compatible). `posterior_.inclusion_probabilities` is the paper's for any rule. Constant
-        features have 0, and columns of a group share theirs
-    support_ : (n_features_in_,) selected features
-    selected_features_ : names
-    coef_ : of the selected features, one for each of columns_, the columns of X or, if these are
-        levels, splines or grouped, what became of them; constant ones have 0. Of two classes they
-        are log odds of the second one. They predict, and pseudo-data (`pseudo_rows` of the family)
-        may shrink them: effects to report are decision_.effects() and decision_.coefficients(), by
-        plain maximum likelihood
-    predictor_ : what predicts, with its own columns, coefficients and intercept
-    regressor_ : the fitted regressor; None without one, and where no feature predicts: predict then
-        gives the mean
-    intercept_ : float; n_environments_ : int; environments_ : tuple of labels
+    posterior_ : Posterior
+        The paper's posterior over invariant subsets of the features that vary.
+    predictive_ : Posterior or None
+        Posterior over the subsets compatible with invariance, by how well they predict. None if
+        there is no such subset.
+    decision_ : Decision
+        The verdict, its reasons and the role of each feature.
+    invariant_ : bool
+        True if `decision_.level` is "full" and differences are absent or within the tolerance. If
+        effects are the same and baselines differ it is False, and `decision_.heterogeneity.same` is
+        True.
+    inclusion_probabilities_ : ndarray of shape (n_features,)
+        Marginal inclusion probabilities of the posterior by which the rule selects: `posterior_`
+        for "mode" and "threshold", `predictive_` for "predictive" and "median" (`posterior_` if no
+        subset is compatible). `posterior_.inclusion_probabilities` is the paper's for any rule.
+        Constant features have 0; columns of a group share theirs.
+    support_ : ndarray of shape (n_features,), bool
+        Selected features.
+    selected_features_ : tuple of str
+        Names of the selected features.
+    columns_ : tuple of str
+        Columns that `coef_` is about: those of X, or what levels, splines and groups were encoded
+        as.
+    coef_ : ndarray of shape (n_columns,)
+        Pooled coefficients, 0 for columns that are not selected. For two classes they are log odds
+        of the second class. They predict, and pseudo-data (`pseudo_rows` of the family) may shrink
+        them: report `decision_.effects()` and `decision_.coefficients()`, which are by maximum
+        likelihood.
+    intercept_ : float
+        Intercept of the pooled fit.
+    predictor_ : Predictor
+        The predictor with its columns, coefficients and intercept.
+    regressor_ : regressor or None
+        The fitted regressor. None if no regressor was given or no feature was selected; `predict`
+        then returns the mean.
+    n_environments_ : int
+        Number of environments E.
+    environments_ : tuple
+        Labels of the environments.
+
+    See Also
+    --------
+    BIPClassifier : The same for two classes.
+    BIPSurvival : The same for times to an event.
+    compare : Compare the selection with other methods.
+    check : Check a table before it is fitted.
+
+    References
+    ----------
+    Wu, L., Yin, M., Wang, Y., Cunningham, J. P. and Blei, D. M. (2025), Bayesian invariance
+    modeling of multi-environment data, arXiv:2506.22675.
 
     Examples
     --------
@@ -351,20 +378,40 @@ class BIP(IntervalRegressor):
 
     @property
     def invariant_(self) -> bool:
-        """Whether the selected features are invariant: effects, baseline and noise are the same in
-        all environments up to the tolerance, or no difference was found."""
+        """Return whether invariance of the selected features is compatible with the data.
+
+        True if effects, baseline and noise are the same in all environments up to the tolerance, or
+        no difference was found.
+
+        Returns
+        -------
+        bool
+            False if invariance is rejected, cannot be tested, or holds for the effects only.
+        """
         check_is_fitted(self)
         return self._decision.invariant
 
     @property
     def predictive_(self) -> Posterior | None:
-        """The posterior over subsets compatible with invariance, by how well they predict."""
+        """Return the posterior over subsets compatible with invariance, by how well they predict.
+
+        Returns
+        -------
+        Posterior or None
+            None if no subset is compatible.
+        """
         check_is_fitted(self)
         return self._decision.predictive
 
     @property
     def decision_(self) -> Decision:
-        """What was decided, with the reasons: computed when it is first asked for."""
+        """Return the decision with its reasons.
+
+        Returns
+        -------
+        Decision
+            The decision for the present value of `predict_with`.
+        """
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
         decision = self._decision.complete()
@@ -373,8 +420,18 @@ class BIP(IntervalRegressor):
         return decision.stating(predict_with=self.predict_with)
 
     def summary(self, top: int = TOP) -> FitSummary:
-        """The decision and, after it, the posterior with its `top` subsets: text within 80 columns,
-        or HTML."""
+        """Summarise the decision and the posterior.
+
+        Parameters
+        ----------
+        top : int, default=10
+            Number of subsets that are listed.
+
+        Returns
+        -------
+        FitSummary
+            Prints as text of at most 80 columns, and shows as HTML in notebooks.
+        """
         decision = self.decision_
         return FitSummary(decision, decision.posterior.summary(top))
 
@@ -409,8 +466,29 @@ class BIP(IntervalRegressor):
             return diagnose(self._fit_settings, findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
-        """Whether environments differ given a subset, by default the selected one, without a model
-        of how features act: `invariance.decisions.residual_check` of the fitted rows."""
+        """Test whether environments differ given a subset, without a model of how features act.
+
+        Random forests replace the linear fits, so that the check also detects differences that the
+        model of the outcome cannot represent.
+
+        Parameters
+        ----------
+        subset : list of str or array of shape (p,), default=None
+            Names of features, or a mask of the features that vary. None is the selected subset.
+        random_state : int or numpy.random.Generator, default=0
+            Seed of the forests.
+
+        Returns
+        -------
+        ResidualCheck
+            P-values for the mean and the spread of the outcome in each environment.
+
+        Raises
+        ------
+        SettingError
+            If there is one environment, the outcome has events or an exposure, or the model was
+            fitted to moments without a sample of rows.
+        """
         check_is_fitted(self)
         chosen = self._decision.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
@@ -488,8 +566,14 @@ class BIP(IntervalRegressor):
     def cost_of_invariance(self) -> CostOfInvariance:
         """Estimate the cost of invariance: errors in held-out environments of three predictors.
 
-        The first call repeats the selection without each environment; later ones do not.
-        `decision_` and its JSON then show the result.
+        They are the features selected without the environment, all features, and a constant. The
+        first call repeats the selection without each environment; later calls do not. The decision
+        and its JSON then show the result.
+
+        Returns
+        -------
+        CostOfInvariance
+            Errors in each environment.
 
         Raises
         ------
@@ -504,7 +588,13 @@ class BIP(IntervalRegressor):
     def chance_selection(self) -> ChanceSelection:
         """Estimate how often the search among subsets selects a feature that is not invariant.
 
-        Takes about a second for ten features, once. `decision_` and its JSON then show the result.
+        The data sets are simulated from one invariant subset. The first call takes about a second
+        for ten features. The decision and its JSON then show the result.
+
+        Returns
+        -------
+        ChanceSelection
+            Share of the simulated data sets with such a selection.
 
         Raises
         ------

@@ -80,7 +80,13 @@ class IntervalRegressor(EnvironmentSelector):
 
     @property
     def predictor_(self) -> Predictor:
-        """What predicts, by `predict_with`; after `adapt`, the predictor of the site."""
+        """Return the predictor for the present value of `predict_with`.
+
+        Returns
+        -------
+        Predictor
+            Its columns, coefficients and intercept.
+        """
         check_is_fitted(self)
         if self._site is not None:
             return self._site
@@ -305,9 +311,9 @@ class IntervalRegressor(EnvironmentSelector):
             Labelled rows of the site, drawn as its other rows are.
         y : (m,)
             Their outcomes.
-        X_site : (n, p) table, optional
+        X_site : (n, p) table, default=None
             Other rows of the site, which show where it lies.
-        event, exposure : (m,), optional
+        event, exposure : array-like of shape (m,), default=None
             As in `fit`, of times and of counts.
 
         Returns
@@ -496,7 +502,13 @@ class IntervalRegressor(EnvironmentSelector):
 
     @property
     def columns_to_predict(self) -> Names:
-        """Names of the columns that predict."""
+        """Return the names of the columns that predict.
+
+        Returns
+        -------
+        tuple of str
+            Columns that a table for `predict` must have.
+        """
         if self._site is None:
             check_predict_with(self.predict_with, self._regressor)
             return self._needed(self.predict_with)

@@ -527,7 +527,13 @@ class SavedModel(IntervalRegressor):
         return _errors_from_plain(plain, self._outcome, self.environments_, "site")
 
     def save(self, path: str | Path) -> None:
-        """Write the model to another file, with the site that it was adapted to."""
+        """Write the model to another file, with the site that it was adapted to.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+        """
         site = None if self._site is None else _predictor_to_plain(self._site, self._outcome)
         _write(self._content | {"site": site, "adaptation": self.adaptation_}, path)
 

@@ -109,7 +109,10 @@ class Target:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run: none of it changes the result except the random generator."""
+    """Set how an engine runs; only the random generator changes the result.
+
+    visitor : receives subsets from an engine that scores all of them
+    """
 
     n_jobs: int | None = None
     rng: Rng = field(default_factory=np.random.default_rng)

@@ -161,8 +161,8 @@ class _Blocks(ABC):
         gains are asked for."""
 
     def part(self, task: int, run: EnumerationPass) -> tuple[_Sums, Picked | None]:
-        """Of the blocks of a task: sums, and where there is a `least`, subsets that may be
-        compatible"""
+        """Return the sums of the blocks of a task and, if there is a `least`, subsets that may be
+        compatible."""
         scored = self.scored(task, run.least if run.least.size else None)
         if run.whole.size:
             stop = scored.start + len(scored.log_posterior)
@@ -291,7 +291,7 @@ class DenseBlocks(_Blocks):
         return ScoredBlock(start, log_ratio, log_posterior, gain, undecidable, inclusion, *members)
 
     def masks(self, positions: Integers) -> Mask:
-        """(m, f) of m positions"""
+        """Return the subsets (m, f) at m positions."""
         return subsets_at(positions, self.n_features)
 
 
@@ -622,8 +622,11 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class ExactSource:
-    """Answers for any subset. free (f,): the features of `blocks`; block_log_mass (n_blocks,);
-    log_posterior (n_positions,): up to `log_evidence`, or none where it was not kept"""
+    """Compute the posterior probability of any subset.
+
+    free (f,) : features of `blocks`; block_log_mass (n_blocks,); log_posterior (n_positions,) : up
+    to `log_evidence`, if it was kept
+    """
 
     target: Target
     blocks: SubsetBlocks

@@ -224,7 +224,8 @@ class Synergies:
         return chosen
 
     def climbed(self) -> list[ScoredMode]:
-        """Where steepest ascent leads from each leading synergy and from all of them together"""
+        """Return the ends of steepest ascent from each leading synergy and from all of them
+        together."""
         forced = self.sampler.start
         leading = self.leading()
         starts = np.repeat(forced[None], len(leading) + bool(leading), axis=0)
@@ -233,8 +234,10 @@ class Synergies:
         return _climbed(self.sampler, starts)
 
     def best_step(self, included: Mask) -> ScoredMode:
-        """The best subset to which steepest ascent leads after one clique changed as a whole, from
-        `included` (d,) or from the forced columns alone."""
+        """Return the best end of steepest ascent after one clique changed as a whole.
+
+        It starts from `included` (d,) or from the forced columns alone.
+        """
         if not len(self.sizes):
             return included, -np.inf
         # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning
@@ -308,7 +311,7 @@ class Searched:
 
     @property
     def hidden(self) -> bool:
-        """Whether so few came near that a better subset may have been missed."""
+        """Return whether so few searches came near that a better subset may have been missed."""
         return self.n_near < _FEWEST_NEAR
 
     def found_often(self, n_kinds: int) -> bool:
@@ -316,7 +319,7 @@ class Searched:
         return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
     def best_met(self, sampler: AnySampler) -> ScoredMode:
-        """The best subset that any replica has met, or that synergies led to."""
+        """Return the best subset that any replica met or synergies led to."""
         return max(sampler.bests() + self.stepped, key=_log_posterior)
 
     def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
@@ -425,8 +428,10 @@ def _compiled_searches(
 
 
 def leading_modes(found: list[ScoredMode]) -> tuple[Mask, Floats]:
-    """The best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,): those within 15
-    nats of the best."""
+    """Return the best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,).
+
+    They are within 15 nats of the best.
+    """
     distinct = {mode[0].tobytes(): mode for mode in found}
     ranked = sorted(distinct.items(), key=lambda item: (-item[1][1], item[0]))[:_MOST_MODES]
     included, values = (np.array(part) for part in zip(*(mode for _, mode in ranked), strict=True))

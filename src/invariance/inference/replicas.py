@@ -534,8 +534,8 @@ def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
 
 
 def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
-    """(2**b, c, f) subsets that agree with included (c, f) outside features (c, b), and their
-    choices (2**b, b)"""
+    """Return subsets (2**b, c, f) equal to included (c, f) outside features (c, b), and choices
+    (2**b, b)."""
     c, b = features.shape
     choices = subsets_at(np.arange(1 << b), b)
     subsets = np.repeat(included[None], len(choices), axis=0)

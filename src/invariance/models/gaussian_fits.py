@@ -144,8 +144,10 @@ def linear_errors(
     common_noise: bool = False,
     fits: Sequence[LeastSquares] = (),
 ) -> StandardErrors:
-    """Of the columns (q,) of the features; common_noise : of one variance in all environments, from
-    their own fits; fits : of `group_fits`, where these are known"""
+    """Return standard errors of the columns (q,) of the features.
+
+    common_noise : of one variance in all environments, from their own fits
+    """
     fits = fits or group_fits(data, moments, chosen)
     unscaled = np.array([fit.unscaled_errors for fit in fits])
     squares = np.array([fit.rss for fit in fits])

@@ -602,8 +602,10 @@ Score = Callable[[Floats], tuple[Floats, Floats]]
 
 
 def score_p_values(score: Score, share: Floats) -> Floats:
-    """(S,) that deviations explain no more than this share (S,), at least those of no deviations,
-    of which the statistic is another one"""
+    """Return p-values (S,) that deviations explain no more than this share (S,).
+
+    They are at least those of no deviations, which have another statistic.
+    """
     shares = (share, np.zeros_like(share)) if np.any(share) else (share,)
     return np.asarray(np.max([pearson_tails(*score(each)) for each in shares], axis=0))
 

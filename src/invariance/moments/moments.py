@@ -323,8 +323,13 @@ class Moments:
 
     @property
     def losses(self) -> Names:
-        """Sentences about what was left out of the data as given, as
-        `MultiEnvironmentData.losses`."""
+        """Return sentences about what was dropped from the data, or counts more than once.
+
+        Returns
+        -------
+        tuple of str
+            Sentences, none if all of the data is used as given.
+        """
         features = dict.fromkeys(self._owner(column) for column in self.constants)
         gone = [name for name in features if name not in self.feature_names]
         columns = [column for column in self.constants if self._owner(column) not in gone]

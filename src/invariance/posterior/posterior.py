@@ -70,7 +70,7 @@ class SubsetSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Evidence(Generic[FloatOrFloats]):
-    """What the data say of k subsets, (k,) each, or of one.
+    """Hold the evidence on one subset, or on k of them.
 
     Attributes
     ----------
@@ -375,8 +375,11 @@ class Posterior:
 
     @property
     def is_spread(self) -> bool:
-        """Whether the mode's probability is below 0.5, or the second subset more than half as
-        probable as the mode."""
+        """Return whether the posterior is spread over several subsets.
+
+        The mode then has a probability below 0.5, or the second subset more than half of the
+        mode's.
+        """
         first, *others = self.log_probabilities[:2]
         half = math.log(0.5)
         return bool(first < half or any(other - first > half for other in others))

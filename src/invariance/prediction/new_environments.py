@@ -276,8 +276,13 @@ class NewEnvironments(Rendered):
         )
 
     def pooled(self) -> PooledPerformance:
-        """Return random-effects means of the measures over held-out environments, with prediction
-        intervals for a new one."""
+        """Return random-effects means of the measures, with prediction intervals.
+
+        Returns
+        -------
+        PooledPerformance
+            Of calibration intercept and slope, RMSE, AUC or concordance over held-out environments.
+        """
         return pooled_performance(self.left_out, self.kind.classifies)
 
     @property

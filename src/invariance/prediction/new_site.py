@@ -248,15 +248,15 @@ class _Sites:
         moments = self.moments
         at = np.append(moments.places(self.columns), moments.outcome)
         scale = np.append(self.scale, self.outcome_scale)
-        found = []
+        results = []
         for e, count in enumerate(moments.counts):
             products = moments.scatter[e][np.ix_(at, at)] / scale[:, None] / scale
-            found.append(
+            results.append(
                 SiteMoments(
                     products[:-1, :-1], products[:-1, -1], float(products[-1, -1]), count - 1.0
                 )
             )
-        return found
+        return results
 
     def lines(self, data: Data) -> tuple[Line, Line, Floats]:
         """Return the line of all features, that of the selected ones, and the slopes of the
@@ -427,7 +427,7 @@ class SiteAdaptation:
         base = self.training.selected.slopes[self.varying]
         basis = _given_selected(all_rows.T @ all_rows, self.scatter, self.chosen)
         given = own.about(base).rotated(basis)
-        found = []
+        results = []
         for k, invariant in enumerate(self.experts.invariant):
             site = given if invariant else own
             one = _posterior(
@@ -437,13 +437,13 @@ class SiteAdaptation:
                 one = one._replace(
                     slopes=basis @ one.slopes + base, covariance=basis @ one.covariance @ basis.T
                 )
-            found.append(one)
-        weights = _normalised(np.log(self.weights) + np.array([one.evidence for one in found]))
-        slopes = weights @ np.array([one.slopes for one in found])
-        noise = float(weights @ np.array([one.noise for one in found]))
+            results.append(one)
+        weights = _normalised(np.log(self.weights) + np.array([one.evidence for one in results]))
+        slopes = weights @ np.array([one.slopes for one in results])
+        noise = float(weights @ np.array([one.noise for one in results]))
         covariance = sum(
             weight * (one.covariance + np.outer(one.slopes - slopes, one.slopes - slopes))
-            for weight, one in zip(weights, found, strict=True)
+            for weight, one in zip(weights, results, strict=True)
         )
         places = np.flatnonzero(self.varying)
         whole = np.zeros(len(self.varying))
@@ -541,8 +541,8 @@ def _mean_weights(training: SiteTraining, noise: float) -> Floats:
     density = -0.5 * (np.log(variances) + training.mean_errors[:, None] ** 2 / variances)
     odds = np.array([PRIOR_ODDS, 1.0]) / (PRIOR_ODDS + 1.0)
     prior = np.tile(odds[:, None] / len(variances), len(variances))
-    found = _normalised(np.log(prior) + density.sum(axis=2))
-    return _contaminated(found, prior, len(training.counts))
+    results = _normalised(np.log(prior) + density.sum(axis=2))
+    return _contaminated(results, prior, len(training.counts))
 
 
 def _contaminated(weights: Floats, prior: Floats, n_sites: int) -> Floats:
@@ -587,12 +587,12 @@ def _experts(each: list[SiteMoments], base: Floats, scatter: Floats, chosen: Mas
         (each, every, OWN, [scale * own for scale in OWN_SCALES]),
         (given, others, INVARIANT, [scale * invariant for scale in OWN_SCALES]),
     ]
-    found = [
+    results = [
         (sites is given, _common_slopes(sites, variances, free), variances, prior / len(grid))
         for sites, free, prior, grid in families
         for variances in grid
     ]
-    is_invariant, centres, variances, prior = map(np.array, zip(*found, strict=True))
+    is_invariant, centres, variances, prior = map(np.array, zip(*results, strict=True))
     return Experts(is_invariant, centres, variances, prior)
 
 
@@ -714,12 +714,23 @@ class MixedLine:
 
 @dataclass(frozen=True, eq=False)
 class SitePrediction:
-    """Predictions of the rows of one new site.
+    """Hold the predictions of the rows of one new site.
 
-    prediction : (n,); interval : (n, 2), None if errors of held-out sites are not known; coverage :
-        of the interval; sentence : what was done, and why; weight_of_all : of all features, not the
-        selected ones, in the site's mean; share_of_all : in the slopes within it; None if each row
-        was predicted by itself
+    Attributes
+    ----------
+    prediction : ndarray of shape (n,)
+        Predictions.
+    interval : ndarray of shape (n, 2) or None
+        Their intervals; None if errors of held-out sites are not known.
+    coverage : float
+        Of the intervals.
+    sentence : str
+        What was done, and why.
+    weight_of_all : float or None
+        Weight of all features, not the selected ones, in the site's mean; None if each row was
+        predicted by itself.
+    share_of_all : float or None
+        The same of the slopes within the site.
     """
 
     prediction: Floats
@@ -781,7 +792,7 @@ def batch_errors(selection: Selection, outcome: PredictedOutcome) -> NewEnvironm
     rows = rows_of(data)
     if rows is None:
         rows = moments_of(data).sampled
-    found = []
+    results = []
     impossible = []
     for e, label in enumerate(data.environments if rows is not None else ()):
         assert rows is not None
@@ -793,8 +804,8 @@ def batch_errors(selection: Selection, outcome: PredictedOutcome) -> NewEnvironm
         own = rows.rows(e)
         predicted, *_ = training.predict(columns_of(rows, training.columns)[own])
         errors = quantiles_of(np.abs(rows.y[own] - predicted))
-        found.append(EnvironmentErrors(label, training.columns, errors, rows=len(own)))
-    return NewEnvironments(outcome, tuple(found), tuple(impossible), "site")
+        results.append(EnvironmentErrors(label, training.columns, errors, rows=len(own)))
+    return NewEnvironments(outcome, tuple(results), tuple(impossible), "site")
 
 
 def _predictor_by(line: SiteLine, design: Design) -> LinearPredictor:

@@ -94,16 +94,27 @@ class Pooled(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class PooledPerformance(Rendered):
-    """Measures of predictions over held-out sites, and what to expect at a new one.
+    """Hold measures of predictions over held-out sites, and what to expect at a new one.
 
-    measures : one `Pooled` for each; excluded : sites with fewer than ten events
+    Attributes
+    ----------
+    measures : tuple of Pooled
+        Number of sites, mean with its 95% interval, τ and 95% prediction interval of each measure.
+    excluded : tuple of str
+        Sites with fewer than ten events.
     """
 
     measures: tuple[Pooled, ...]
     excluded: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each measure, with the fields of `Pooled`."""
+        """Return one row for each measure, with the fields of `Pooled`.
+
+        Returns
+        -------
+        DataFrame
+            measure, sites, mean, lower, upper, tau, prediction_lower, prediction_upper.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.measures, columns=list(Pooled._fields))
@@ -157,18 +168,20 @@ def pooled_performance(
     with fewer than ten events.
     """
     few = [one for one in left_out if one.events is not None and one.events < FEWEST_EVENTS]
-    kept = [one for one in left_out if one not in few]
-    found = []
+    pooled_sites = [one for one in left_out if one not in few]
+    results = []
     for measure, scale in SCALES.items():
-        known = [one for one in kept if np.isfinite(one.intervals.get(measure, (np.nan,))).all()]
-        estimates = scale.to(np.array([one.figures[measure] for one in known]))
-        ends = scale.to(np.array([one.intervals[measure] for one in known]).reshape(-1, 2))
-        found.append((measure, scale, estimates, np.ptp(ends, axis=1) / (2.0 * STANDARD_ERRORS)))
+        sites = [
+            one for one in pooled_sites if np.isfinite(one.intervals.get(measure, (np.nan,))).all()
+        ]
+        estimates = scale.to(np.array([one.figures[measure] for one in sites]))
+        ends = scale.to(np.array([one.intervals[measure] for one in sites]).reshape(-1, 2))
+        results.append((measure, scale, estimates, np.ptp(ends, axis=1) / (2.0 * STANDARD_ERRORS)))
     if of_classes:
-        found.append(("observed/expected", LOGARITHM, *_observed_over_expected(kept)))
+        results.append(("observed/expected", LOGARITHM, *_observed_over_expected(pooled_sites)))
     measures = tuple(
         _pooled(measure, scale, estimates, errors)
-        for measure, scale, estimates, errors in found
+        for measure, scale, estimates, errors in results
         if len(estimates) >= FEWEST_SITES
     )
     return PooledPerformance(measures, tuple(str(one.environment) for one in few))
@@ -220,10 +233,10 @@ def predictive_interval(
 
 
 def _pooled(measure: str, scale: Scale, estimates: Floats, errors: Floats) -> Pooled:
-    found = heterogeneity(estimates, errors)
-    n_sites = int(found.n_environments[0])
-    mean = found.mean[0]
-    margin = student.ppf(0.5 + 0.5 * COVERAGE, n_sites - 1.0) * found.hartung_knapp[0]
+    results = heterogeneity(estimates, errors)
+    n_sites = int(results.n_environments[0])
+    mean = results.mean[0]
+    margin = student.ppf(0.5 + 0.5 * COVERAGE, n_sites - 1.0) * results.hartung_knapp[0]
     ends = scale.back(np.array([mean - margin, mean + margin]))
     expected = scale.back(np.array(predictive_interval(estimates, errors)))
     return Pooled(
@@ -232,7 +245,7 @@ def _pooled(measure: str, scale: Scale, estimates: Floats, errors: Floats) -> Po
         float(scale.back(mean)),
         float(ends[0]),
         float(ends[1]),
-        float(found.tau[0]),
+        float(results.tau[0]),
         float(expected[0]),
         float(expected[1]),
     )

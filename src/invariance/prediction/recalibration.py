@@ -41,7 +41,7 @@ def recalibration_prior(held_out: NewEnvironments) -> Prior:
     SettingError
         If fewer than three sites have an intercept and a slope with intervals.
     """
-    found = []
+    results = []
     for name in ("intercept", "slope"):
         sites = [site for site in held_out.left_out if name in site.intervals]
         sites = [site for site in sites if np.isfinite(site.intervals[name]).all()]
@@ -52,9 +52,9 @@ def recalibration_prior(held_out: NewEnvironments) -> Prior:
             )
         estimates = np.array([site.figures[name] for site in sites])
         widths = np.array([np.ptp(site.intervals[name]) for site in sites])
-        found.append(heterogeneity(estimates, widths / (2.0 * STANDARD_ERRORS)))
-    means = np.array([one.mean[0] for one in found])
-    variances = np.array([one.tau[0] ** 2 + one.standard_error[0] ** 2 for one in found])
+        results.append(heterogeneity(estimates, widths / (2.0 * STANDARD_ERRORS)))
+    means = np.array([one.mean[0] for one in results])
+    variances = np.array([one.tau[0] ** 2 + one.standard_error[0] ** 2 for one in results])
     return Prior(means, np.maximum(variances, SMALLEST_VARIANCE))
 
 
@@ -89,5 +89,5 @@ def recalibrated(
         value = 0.5 * float(apart**2 @ (1.0 / prior.variances)) - float(log_likelihood)
         return value, apart / prior.variances - design.T @ (y - mean)
 
-    found = minimize(objective, prior.means, jac=True, method="BFGS")
-    return float(found.x[0]), float(found.x[1])
+    results = minimize(objective, prior.means, jac=True, method="BFGS")
+    return float(results.x[0]), float(results.x[1])

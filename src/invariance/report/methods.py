@@ -40,10 +40,14 @@ from .page import Block
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or
-    Moments.from_rows; command, as typed in a shell; worded, how a sentence that may carry remedies
-    is written; remark, on reading the rows again; warned, of what, while they were read;
-    words_for_missing, in all columns"""
+    """Describe the origin of the rows.
+
+    table : arguments of MultiEnvironmentData.from_table or Moments.from_rows
+    command : as typed in a shell
+    worded : how a sentence that may have remedies is written
+    remark : on reading the rows again
+    warned : warnings while they were read
+    """
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
@@ -368,7 +372,7 @@ def _fewest(posterior: Posterior) -> str:
 
 
 def _missing(subject: Subject) -> str:
-    """Return what became of missing values and of environments."""
+    """Return how missing values were treated."""
     data = subject.data
     rows = sum(data.dropped_rows.values())
     columns = len(data.constants)

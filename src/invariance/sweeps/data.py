@@ -61,7 +61,7 @@ class SweepData:
     identity: Mapping[str, Any] = field(default_factory=dict)
 
     def moments_for(self, outcome: str) -> tuple[Moments, Names]:
-        """Of the rows that do not perturb the outcome, and sentences about those that do."""
+        """Return the moments of rows that do not perturb the outcome, and sentences on others."""
         perturbing = self.perturbing.get(outcome, ())
         emptied = np.flatnonzero(self._counts_without(perturbing) == 0) if perturbing else ()
         gone = [self.moments.environments[e] for e in emptied]
@@ -149,7 +149,7 @@ class SweepData:
         return largest_size(counts[left], turned.varying_widths[:-1][left]) if left.any() else 0
 
     def left_out(self, outcome: str) -> Names:
-        """A sentence about the rows that perturb the outcome, if there are such."""
+        """Return a sentence about the rows that perturb the outcome, if there are any."""
         n = len(self.perturbing.get(outcome, ()))
         return (f"{rows_text(n)} that perturb{'s' * (n == 1)} {outcome!r} left out.",) * (n > 0)
 

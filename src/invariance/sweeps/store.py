@@ -89,7 +89,7 @@ class Store:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """In the order in which they were written; other files are none of ours."""
+    """Return the parts in the order in which they were written; other files are ignored."""
     found = folder.glob("part-*.parquet")
     return sorted(path for path in found if path.stem.removeprefix("part-").isdecimal())
 
@@ -132,7 +132,7 @@ def read_sweep(folder: Any) -> pd.DataFrame:
 
 
 def results_in(folder: Path) -> pd.DataFrame:
-    """Sorted by outcome; the features of each by inclusion."""
+    """Return all rows sorted by outcome, the features of each by inclusion."""
     pa = _loaded_pyarrow()
     parts = [pd.DataFrame(columns=list(RESULT_COLUMNS))]
     for path in parts_of(folder):

@@ -326,7 +326,7 @@ _ENVIRONMENT_SETTINGS = {
 def _reading(
     columns: Columns | None, given: Fields
 ) -> tuple[Columns | None, Environments | None, str | None]:
-    """How a table is read; None: nothing is said"""
+    """Return how a table is read; None if it is not stated."""
     known = (*_COLUMNS, *_ENVIRONMENT_SETTINGS, "missing")
     for name in given:
         if name not in known:
