@@ -256,10 +256,11 @@ def kurtosis_from_rows(
     for e in range(data.n_environments):
         rows = data.rows(e)
         part = columns[:, start : start + len(rows)]
-        part[:-1], part[-1] = data.X[np.ix_(rows, used)].T, data.y[rows] / unit
+        part[:-1], part[-1] = data.X[np.ix_(rows, used)].T, data.y[rows]
         part -= part.mean(axis=1, keepdims=True)
         # Once more: the mean of values far from 0 is rounded to as many digits as these have.
         part -= part.mean(axis=1, keepdims=True)
+        part[-1] /= unit
         start += len(rows)
     squares, fourths = np.empty((2, len(masks)))
 

@@ -113,7 +113,7 @@ class PooledPerformance(Rendered):
         Returns
         -------
         DataFrame
-            measure, sites, mean, lower, upper, tau, prediction_lower, prediction_upper.
+            Columns measure, sites, mean, lower, upper, tau, prediction_lower, prediction_upper.
         """
         import pandas as pd
 
