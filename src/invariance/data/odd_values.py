@@ -184,7 +184,11 @@ def consecutive_levels(values: Floats) -> list[float]:
     few = 3 <= len(different) <= MAX_LEVELS and len(values) >= ROWS_PER_LEVEL * len(different)
     if not few or different[0] not in (0.0, 1.0) or (np.diff(different) != 1.0).any():
         return []
-    like_a_count = different[0] == 0.0 and rows_above(values) < EXPECTED_ABOVE
+    like_a_count = (
+        different[0] == 0.0
+        and rows_above(len(values), float(values.mean()), float(values.var()), float(values.max()))
+        < EXPECTED_ABOVE
+    )
     return [] if like_a_count else different.tolist()
 
 

@@ -278,32 +278,27 @@ def outcome_kind(
         )
     n_values = len(np.unique(y)) if y.min() >= 0.0 and not (y != np.rint(y)).any() else None
     ends = float(y.min()), float(y.max())
-    kind = number_kind(name, len(y), *ends, float(y.mean()), n_values)
-    if kind.kind != "count" or n_values is None or n_values > MAX_GRADES:
-        return kind
-    if rows_above(y) < EXPECTED_ABOVE and not _GRADES.search(name):
-        return kind
-    doubt = Message(
-        f"{name!r} takes only the values 0 to {ends[1]:g}, as grades do: make a column of {name} > "
-        "0 the outcome in its place, unless it is a count",
-        use(family="negative_binomial"),
-    )
-    return kind._replace(doubt=doubt)
+    return number_kind(name, len(y), *ends, float(y.mean()), float(y.var()), n_values)
 
 
-def rows_above(y: Floats) -> float:
-    """Return how many of N rows are expected above the largest of values (N,) if these are a count
-    with their mean and variance: negative binomial, or Poisson if the variance is not larger."""
-    mean = float(y.mean())
-    more = float(y.var()) - mean
-    beyond = float(y.max()) + 1.0
+def rows_above(n_rows: int, mean: float, variance: float, high: float) -> float:
+    """Return how many rows are expected above the largest value if values are a count with this
+    mean and variance: negative binomial, or Poisson if the variance is not larger."""
+    more = variance - mean
+    beyond = high + 1.0
     if more <= 0.0:
-        return len(y) * float(gammainc(beyond, mean))
-    return len(y) * float(betainc(beyond, mean**2 / more, more / (more + mean)))
+        return n_rows * float(gammainc(beyond, mean))
+    return n_rows * float(betainc(beyond, mean**2 / more, more / (more + mean)))
 
 
 def number_kind(
-    name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None
+    name: str,
+    n_rows: int,
+    low: float,
+    high: float,
+    mean: float,
+    variance: float,
+    n_values: int | None,
 ) -> OutcomeKind:
     """Of numbers that are not two values; n_values: how many different ones, None where not all of
     them are whole and none below 0"""
@@ -314,7 +309,18 @@ def number_kind(
     found = f"{name} is whole numbers from 0 to {high:g} with mean {mean:.3g}"
     if n_values * ROWS_PER_VALUE > n_rows or mean >= LOW * high:
         return OutcomeKind("number", f"{found}, too few of them low and equal for a count")
-    return OutcomeKind("count", f"{found}, many of them equal")
+    kind = OutcomeKind("count", f"{found}, many of them equal")
+    if n_values > MAX_GRADES:
+        return kind
+    like_a_count = rows_above(n_rows, mean, variance, high) < EXPECTED_ABOVE
+    if like_a_count and not _GRADES.search(name):
+        return kind
+    doubt = Message(
+        f"{name!r} takes only the values 0 to {high:g}, as grades do: make a column of {name} > 0 "
+        "the outcome in its place, unless it is a count",
+        use(family="negative_binomial"),
+    )
+    return kind._replace(doubt=doubt)
 
 
 def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: float) -> bool:

@@ -665,7 +665,8 @@ class CheckedRows:
             return OutcomeKind("classes", f"{outcome} has two values: {low:g} and {high:g}")
         whole = _whole_numbers(rows.kept_values[outcome])
         n_values = None if np.isnan(whole).any() else len(whole)
-        return number_kind(outcome, n, float(low), float(high), mean, n_values)
+        variance = float(scatter) / n
+        return number_kind(outcome, n, float(low), float(high), mean, variance, n_values)
 
     def moments(self, partial: bool = False) -> Moments:
         """partial : without the complaints of `Moments.checked`"""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PAIR = ["outcome", "feature"]
 _OWN = (*PAIR, "inclusion", "p_edge", "selected", "edge")
+DIGITS = 9
 MAX_SHOWN = 10  # of the features of a column, and of its outcomes
 
 
@@ -212,11 +213,14 @@ def edges_of(
     table["edge"] = table["edge"].notna()
     if checks is not None:
         table = table.merge(_checked(checks, table), "left", on=PAIR)
-    into = table[table["outcome"] == name].sort_values("inclusion", ascending=False, kind="stable")
+    # Rounding must not decide the order of pairs.
+    table["rounded"] = table["inclusion"].round(DIGITS)
+    into = table[table["outcome"] == name].sort_values("rounded", ascending=False, kind="stable")
     out_of = table[table["outcome"] != name].sort_values(
-        ["p_edge", "inclusion"], ascending=[True, False], kind="stable"
+        ["p_edge", "rounded"], ascending=[True, False], kind="stable"
     )
-    return EdgePage(name, fdr, pd.concat([into, out_of], ignore_index=True))
+    both = pd.concat([into, out_of], ignore_index=True)
+    return EdgePage(name, fdr, both.drop(columns="rounded"))
 
 
 def _checked(checks: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
