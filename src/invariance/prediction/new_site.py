@@ -17,6 +17,7 @@ Everything is computed from second moments, in units of the pooled standard devi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,8 @@ from .predictor import (
 FEWEST_SITES = 3
 FEWEST_ROWS = 10
 FEWEST_LABELLED = 5
+# Training sites that are held out for the errors of batches: of each, all others are held out too.
+MAX_BATCHES = 10
 
 # Odds, before the training sites, that all features may be trusted with a site's mean.
 PRIOR_ODDS = 19.0
@@ -258,6 +261,11 @@ class _Sites:
             )
         return results
 
+    @cached_property
+    def held_out_lines(self) -> list[tuple[Line, Line, Floats]]:
+        """`lines` without each site in turn"""
+        return [self.lines(without(self.data, label)) for label in self.data.environments]
+
     def lines(self, data: Data) -> tuple[Line, Line, Floats]:
         """Return the line of all features, that of the selected ones, and the slopes of the
         random-intercept fit, of these data."""
@@ -302,8 +310,11 @@ def site_training(data: Data, selected: Names) -> SiteTraining:
     selected : tuple of str
         Columns of the selected features.
     """
-    sites = _Sites.of(data, selected)
-    every, own, within = sites.lines(data)
+    return _training(_Sites.of(data, selected))
+
+
+def _training(sites: _Sites) -> SiteTraining:
+    every, own, within = sites.lines(sites.data)
     features, outcomes = sites.means()
     moments = sites.each()
     counts = sites.moments.counts.astype(float)
@@ -311,8 +322,7 @@ def site_training(data: Data, selected: Names) -> SiteTraining:
     mean_errors = np.empty((2, n_sites))
     gains = np.empty(n_sites)
     noises = np.empty(n_sites)
-    for e, label in enumerate(data.environments):
-        lines = sites.lines(without(data, label))
+    for e, lines in enumerate(sites.held_out_lines):
         for row, line in zip(mean_errors, lines[:2], strict=True):
             row[e] = outcomes[e] - line.at(features[e])
         square = moments[e].about(lines[1].slopes).outcome / counts[e]
@@ -484,8 +494,8 @@ def site_adaptation(data: Data, selected: Names) -> SiteAdaptation:
     Robbins (1956), An empirical Bayes approach to statistics. Laird and Ware (1982), Random-effects
     models for longitudinal data, doi 10.2307/2529876, for the EM algorithm.
     """
-    training = site_training(data, selected)
     sites = _Sites.of(data, selected)
+    training = _training(sites)
     n_sites = len(training.counts)
     scatter = sum(site.products for site in sites.each()) / (training.counts.sum() - n_sites)
     varying = np.diagonal(scatter) > 0.0
@@ -500,17 +510,20 @@ def site_adaptation(data: Data, selected: Names) -> SiteAdaptation:
         for site in sites.each()
     ]
     base = training.selected.slopes[varying]
-    experts = _experts(each, base, scatter, chosen)
+    stacked = _Stacked.of(each)
+    given = _Stacked.of(
+        [site.about(base).rotated(_given_selected(site.products, scatter, chosen)) for site in each]
+    )
+    experts = _experts(stacked, given, scatter, chosen)
     n_experts = len(experts.prior)
     residuals = np.empty((n_sites, n_experts))
     held_out = []
-    for e, label in enumerate(data.environments):
-        others = _experts(each[:e] + each[e + 1 :], base, scatter, chosen)
-        line = sites.lines(without(data, label))[1].slopes[varying]
+    for e, lines in enumerate(sites.held_out_lines):
+        others = _experts(stacked.without(e), given.without(e), scatter, chosen)
         basis = _given_selected(each[e].products, scatter, chosen)
-        given = each[e].about(line).rotated(basis)
+        own = each[e].about(lines[1].slopes[varying]).rotated(basis)
         pairs = [
-            (given if others.invariant[k] else each[e], others.centres[k], others.variances[k])
+            (own if others.invariant[k] else each[e], others.centres[k], others.variances[k])
             for k in range(n_experts)
         ]
         held_out.append(pairs)
@@ -572,12 +585,25 @@ def _given_selected(products: Floats, scatter: Floats, chosen: Mask) -> Floats:
     return basis
 
 
-def _experts(each: list[SiteMoments], base: Floats, scatter: Floats, chosen: Mask) -> Experts:
-    """Return the experts by these sites; base : (v,) slopes of the selected features."""
+class _Stacked(NamedTuple):
+    """The moments of several sites: K (n, v, v), h (n, v), q (n,) and degrees of freedom (n,)."""
+
+    products: Floats
+    with_outcome: Floats
+    outcome: Floats
+    freedom: Floats
+
+    @classmethod
+    def of(cls, each: list[SiteMoments]) -> _Stacked:
+        return cls(*(np.array(values) for values in zip(*each, strict=True)))
+
+    def without(self, e: int) -> _Stacked:
+        return _Stacked(*(np.delete(values, e, axis=0) for values in self))
+
+
+def _experts(each: _Stacked, given: _Stacked, scatter: Floats, chosen: Mask) -> Experts:
+    """Return the experts by these sites; given : their moments given the selected features."""
     unit = 1.0 / np.diagonal(scatter)
-    given = [
-        site.about(base).rotated(_given_selected(site.products, scatter, chosen)) for site in each
-    ]
     every = np.arange(len(unit))
     others = np.flatnonzero(~chosen)
     own = _slope_variances(each, unit, every)
@@ -596,48 +622,38 @@ def _experts(each: list[SiteMoments], base: Floats, scatter: Floats, chosen: Mas
     return Experts(is_invariant, centres, variances, prior)
 
 
-def _common_slopes(each: list[SiteMoments], variances: Floats, free: Integers) -> Floats:
+def _common_slopes(each: _Stacked, variances: Floats, free: Integers) -> Floats:
     """Return the mean (v,) of slopes with these variances (v,) by generalised least squares, 0 but
     for the free ones."""
-    identity = np.eye(len(variances))
-    shrunk = [np.linalg.inv(identity + site.products * variances) for site in each]
-    left = sum(one @ site.products for one, site in zip(shrunk, each, strict=True))
-    right = sum(one @ site.with_outcome for one, site in zip(shrunk, each, strict=True))
+    shrunk = np.linalg.inv(np.eye(len(variances)) + each.products * variances)
+    left = (shrunk @ each.products).sum(axis=0)
+    right = (shrunk @ each.with_outcome[:, :, None]).sum(axis=0)[:, 0]
     slopes = np.zeros(len(variances))
-    slopes[free] = np.linalg.lstsq(
-        np.asarray(left)[np.ix_(free, free)], np.asarray(right)[free], rcond=None
-    )[0]
+    slopes[free] = np.linalg.lstsq(left[np.ix_(free, free)], right[free], rcond=None)[0]
     return slopes
 
 
-def _slope_variances(each: list[SiteMoments], unit: Floats, free: Integers) -> Floats:
+def _slope_variances(each: _Stacked, unit: Floats, free: Integers) -> Floats:
     """Return the variance (v,) of each slope between sites, relative to the noise, by EM.
 
     Each is shrunk towards the geometric mean of all; unit : (v,) 1 / variance within sites.
     """
     variances = FIRST_VARIANCE * unit
     identity = np.eye(len(unit))
-    freedom = sum(site.freedom for site in each)
+    n_sites = len(each.freedom)
     for _ in range(ROUNDS):
         centre = _common_slopes(each, variances, free)
-        shrunk = [np.linalg.inv(identity + variances[:, None] * site.products) for site in each]
-        rests = [site.about(centre) for site in each]
-        deviations = [
-            one @ (variances * rest.with_outcome) for one, rest in zip(shrunk, rests, strict=True)
-        ]
-        squares = sum(
-            rest.outcome - float(u @ rest.with_outcome)
-            for u, rest in zip(deviations, rests, strict=True)
-        )
-        shares = np.array(
-            [
-                (u**2 * freedom / squares + np.diagonal(one * variances)) / unit
-                for u, one in zip(deviations, shrunk, strict=True)
-            ]
-        )
+        fitted = each.products @ centre
+        rest = each.with_outcome - fitted
+        squares = each.outcome - (each.with_outcome + rest) @ centre
+        shrunk = np.linalg.inv(identity + variances[:, None] * each.products)
+        deviations = (shrunk @ (variances * rest)[:, :, None])[:, :, 0]
+        noise = (squares - (deviations * rest).sum(axis=1)).sum() / each.freedom.sum()
+        spread = np.diagonal(shrunk, axis1=1, axis2=2) * variances
+        shares = (deviations**2 / noise + spread) / unit
         typical = np.exp(np.log(shares.mean(axis=0)).mean())
         variances = unit * np.maximum(
-            (shares.sum(axis=0) + 2.0 * typical) / (len(each) + 2.0), SMALLEST_VARIANCE
+            (shares.sum(axis=0) + 2.0 * typical) / (n_sites + 2.0), SMALLEST_VARIANCE
         )
     return np.asarray(variances)
 
@@ -785,8 +801,8 @@ def _selected_columns(selection: Selection) -> Names:
 
 
 def batch_errors(selection: Selection, outcome: PredictedOutcome) -> NewEnvironments:
-    """Return the errors of each site, predicted as one batch by the others; of a sample of rows if
-    the data are moments, none without it."""
+    """Return the errors of sites, each predicted as one batch by the others: of all, or of ten;
+    of a sample of rows if the data are moments, none without it."""
     data = selection.data
     selected = _selected_columns(selection)
     rows = rows_of(data)
@@ -794,8 +810,10 @@ def batch_errors(selection: Selection, outcome: PredictedOutcome) -> NewEnvironm
         rows = moments_of(data).sampled
     results = []
     impossible = []
-    for e, label in enumerate(data.environments if rows is not None else ()):
+    n_batches = 0 if rows is None else min(data.n_environments, MAX_BATCHES)
+    for e in np.linspace(0, data.n_environments - 1, n_batches).round().astype(int).tolist():
         assert rows is not None
+        label = data.environments[e]
         try:
             training = site_training(without(data, label), selected)
         except DataError:
