@@ -57,6 +57,22 @@ def test_the_page_shows_the_published_tables() -> None:
     assert {key: table.loc[key].tolist() for key in found} == found
 
 
+def test_the_page_shows_the_drawn_targets() -> None:
+    drawn = pd.read_csv(RESULTS / "genes-drawn.csv", dtype=str).fillna("")
+    settings = {
+        method: LISTED.get(method, each.settings[0]) for method, each in GENE_METHODS.items()
+    }
+    shown = [row for row in drawn.to_numpy().tolist() if settings[row[0]] == row[1]]
+    assert rows_of("of the drawn targets, method") == shown
+    elsewhere = pd.read_csv(RESULTS / "genes-elsewhere.csv", dtype=str).fillna("")
+    leading = elsewhere.groupby(["checked on", "method"], sort=False).head(1)
+    assert rows_of("checked on") == leading.to_numpy().tolist()
+    above = leading[leading["over chance (95%)"].str.extract(r"\((\S+)")[0].astype(float) > 1.0]
+    for laboratory in ("induction", "knock-outs"):
+        methods = set(above.loc[above["checked on"].str.startswith(laboratory), "method"])
+        assert methods >= {"BIP-screen", "Hidden-ICP-screen", "EILLS-screen", "Lasso"}
+
+
 def test_the_papers_columns_are_the_papers() -> None:
     for column in PAPER_COLUMNS:
         for target in PAPER_PREDICTIONS:
