@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import invariance
-from invariance import BIP, BIPClassifier, BIPSurvival, MultiEnvironmentData
+from invariance import BIP, BIPClassifier, BIPSurvival, MultiEnvironmentData, along
 from invariance.exceptions import DataError, SettingError
 from invariance.prediction.new_site import site_adaptation, site_training
 from invariance.prediction.recalibration import Prior, recalibrated
@@ -204,6 +204,20 @@ def test_saved_models_predict_and_adapt_alike(model, outcomes, tmp_path):
     adapted.save(tmp_path / "direct.json")
     direct = invariance.load(tmp_path / "direct.json")
     np.testing.assert_array_equal(direct.predict(NEW), adapted.predict(NEW))
+
+
+def test_a_coverage_above_one_is_refused(model):
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        model.predict_site(NEW, coverage=1.5)
+
+
+def test_blocks_along_a_variable_are_not_sites():
+    when = np.linspace(0.0, 1.0, len(DATA.y))
+    table = as_table(DATA.X).assign(when=when)
+    model = BIP().fit(table, DATA.y, environments=along("when"))
+    together = model.predict_site(as_table(NEW).assign(when=0.5))
+    assert together.weight_of_all is None
+    assert "not one label" in together.sentence
 
 
 def test_missing_outcomes_are_refused(model, outcomes):

@@ -228,10 +228,7 @@ class IntervalRegressor(EnvironmentSelector):
         Satterthwaite, F. E. (1946), An approximate distribution of estimates of variance
         components, Biometrics Bulletin 2, 110-114, doi:10.2307/3002019.
         """
-        if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
-            raise SettingError(
-                f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example."
-            )
+        _check_coverage(coverage)
         predictor, columns = self._columns_to_predict(X)
         mean = predictor.predict(columns)
         half = self._half_width(predictor, columns, float(coverage), X, new)
@@ -259,6 +256,7 @@ class IntervalRegressor(EnvironmentSelector):
             `prediction` (n,), `interval` (n, 2), the two weights, and a sentence.
         """
         check_is_fitted(self)
+        _check_coverage(coverage)
         why = self._why_rows(len(X))
         if why:
             interval = self.predict_interval(X, coverage) if self._outcome.has_intervals else None
@@ -780,6 +778,13 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         tags.classifier_tags.poor_score = True
         tags.regressor_tags = None
         return tags
+
+
+def _check_coverage(coverage: Any) -> None:
+    if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
+        raise SettingError(
+            f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example."
+        )
 
 
 def _check_weights(weights: Any) -> None:

@@ -788,6 +788,8 @@ def new_sites(selection: Selection) -> NewSites:
     if data.n_environments < FEWEST_SITES:
         reason = f"{data.n_environments} training environments are fewer than {FEWEST_SITES}"
         return NewSites(*about, None, reason)
+    if getattr(data, "design", None) is not None:
+        return NewSites(*about, None, "environments are not one label")
     if shrinks(data):
         return NewSites(*about, None, "columns are many for the rows")
     try:
